@@ -1,0 +1,94 @@
+"""A cell: one combination of factors, and its spelling."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+FACTORS = (
+    "workload",
+    "topology",
+    "strategy",
+    "state_source",
+    "fault",
+    "trigger",
+    "interval",
+    "victim",
+    "heartbeat_s",
+    "watchdog_s",
+    "coordinator",
+    "compile_cache",
+)
+"""Every factor of a matrix, in the order in which reports show them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Workers and devices per worker, written ``WxD``.
+
+    Attributes:
+        workers: processes of the job (JAX's `process_count`).
+        devices: devices each of them holds.
+    """
+
+    workers: int
+    devices: int
+
+    @property
+    def total(self) -> int:
+        """Devices of the whole job."""
+        return self.workers * self.devices
+
+    def __str__(self) -> str:
+        return f"{self.workers}x{self.devices}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One combination of factors. Plain data: it names parts, and holds none.
+
+    Attributes:
+        workload: ``family:preset``.
+        topology: ``WxD``.
+        strategy: name of a strategy.
+        state_source: name of a state source.
+        fault: ``name`` or ``name:argument``.
+        trigger: ``kind:argument``.
+        interval: steps between checkpoints.
+        victim: the worker that is broken; None lets the seed choose.
+        heartbeat_s: the coordination service's heartbeat timeout, seconds.
+        watchdog_s: no step for that long is evidence of a hang, seconds; None: no watchdog.
+        coordinator: where the coordination service lives.
+        compile_cache: ``executable`` | ``persistent`` | ``off``.
+    """
+
+    workload: str
+    topology: str
+    strategy: str
+    state_source: str
+    fault: str
+    trigger: str
+    interval: int
+    victim: int | None
+    heartbeat_s: float
+    watchdog_s: float | None
+    coordinator: str
+    compile_cache: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every factor by name, in the order of `FACTORS`."""
+        return {name: getattr(self, name) for name in FACTORS}
+
+    @property
+    def key(self) -> str:
+        """A stable, readable identity: the factors joined by ``/``."""
+        return "/".join("-" if v is None else str(v) for v in self.as_dict().values())
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Cell:
+        """The inverse of `as_dict`; unknown keys raise `KeyError`, missing ones `TypeError`."""
+        names = {f.name for f in dataclasses.fields(cls)}
+        if unknown := set(data) - names:
+            raise KeyError(f"unknown factor {sorted(unknown)[0]!r}")
+        return cls(**data)

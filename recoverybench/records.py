@@ -1,0 +1,173 @@
+"""The trial record: what one injection in one cell came to. Plain, frozen data.
+
+A record is one line of `trials.jsonl`. Times are CLOCK_MONOTONIC nanoseconds where the
+name says `ns` or the field is an instant, and seconds as floats where it ends in `_s`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from recoverybench.cells import Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One mechanism that noticed the failure.
+
+    Attributes:
+        mechanism: a name from `vocabulary.EVIDENCE`.
+        after_s: seconds from the injection.
+        observer: the worker that noticed, or None for the supervisor.
+        detail: one line: the error's first line, the exit code.
+    """
+
+    mechanism: str
+    after_s: float
+    observer: int | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How one attempt's process ended.
+
+    Attributes:
+        worker: process index. attempt: incarnation. pid: process id.
+        code: exit code, None if a signal ended it or it did not end.
+        signal: name of the signal that ended it (``SIGKILL``), or None.
+        ours: whether the harness ended it (injection or teardown).
+        reason: ``inject`` | ``teardown`` | ``end`` | ``own``.
+    """
+
+    worker: int
+    attempt: int
+    pid: int
+    code: int | None
+    signal: str | None
+    ours: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was compared with the fault-free reference, and what came of it.
+
+    Attributes:
+        passed: everything that was compared was equal. None: nothing could be compared.
+        reference: id of the reference run's record.
+        losses_compared: steps whose loss was compared, bit for bit, joined on the step.
+        digests_compared: state digests compared (restored with saved, final with reference).
+        samples_checked: samples in the account since the restored step.
+        samples_ok: each of them was seen exactly once, and was the one the reference saw.
+        first_difference: one line, None where `passed`.
+    """
+
+    passed: bool | None
+    reference: str | None
+    losses_compared: int
+    digests_compared: int
+    samples_checked: int
+    samples_ok: bool | None
+    first_difference: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something one worker was doing, for the waterfall.
+
+    Attributes:
+        worker: process index, None for the supervisor.
+        attempt: incarnation. name: what it was doing.
+        start_s, end_s: seconds from the injection (negative: before it).
+    """
+
+    worker: int | None
+    attempt: int
+    name: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRecord:
+    """One trial. See the module's docstring for units.
+
+    Attributes:
+        trial: id, unique in its run and usable as a file name (``0007``).
+        cell: the combination of factors. rep: repetition in that cell, from 0.
+        seed: seed of this trial (victim, data order).
+        outcome: from `vocabulary.OUTCOMES`. error: one line for people, or None.
+        victim: the worker that was broken.
+        t_inject: instant of the injection, ns; None if it never came to it.
+        milestones: name -> instant in ns, those that were reached.
+        phases: name -> seconds; complete only when the trial recovered.
+        recovery_s, time_to_progress_s: None when not reached.
+        unattributed_s: time on the critical path that no span covers.
+        verify_s: time on the critical path that our own verification took; it is in no phase.
+        step_before: last step completed before the injection.
+        restored_step: step the state came back from. lost_steps: step_before - restored_step.
+        detected_by: first mechanism; detection_evidence: each mechanism with its time.
+        compile_cache: worker (as text) -> state of the step function's cache.
+        restore_bytes: bytes of state that worker 0 restored. restore_tried: steps that were tried and why each failed.
+        verify: see `Verification`. exits: one per attempt. spans: lanes for the waterfall.
+        pids: worker (as text) -> pids of its attempts in order; survivors keep theirs.
+        load: 1-minute load average at the start and the end; memory_available_bytes likewise.
+        wall_s: the whole trial, start of the job to its end. window_s: injection to verified.
+        steady_step_s: median step before the injection, seconds.
+        simulated: True where the fault was simulated. harness: sizes and costs of the harness itself.
+    """
+
+    trial: str
+    cell: Cell
+    rep: int
+    seed: int
+    outcome: str
+    error: str | None
+    victim: int | None
+    t_inject: int | None
+    milestones: dict[str, int]
+    phases: dict[str, float]
+    recovery_s: float | None
+    time_to_progress_s: float | None
+    unattributed_s: float | None
+    verify_s: float | None
+    step_before: int | None
+    restored_step: int | None
+    lost_steps: int | None
+    detected_by: str | None
+    detection_evidence: tuple[Evidence, ...]
+    compile_cache: dict[str, str]
+    restore_bytes: int | None
+    restore_tried: tuple[str, ...]
+    verify: Verification | None
+    exits: tuple[Exit, ...]
+    spans: tuple[Span, ...]
+    pids: dict[str, list[int]]
+    load: tuple[float, float]
+    memory_available_bytes: tuple[int, int]
+    wall_s: float
+    window_s: float | None
+    steady_step_s: float | None
+    simulated: bool = False
+    harness: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON data, in the order of the fields."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> TrialRecord:
+        """The inverse of `as_dict`. Raises KeyError, TypeError or ValueError on foreign data."""
+        d = dict(data)
+        d["cell"] = Cell.from_dict(d["cell"])
+        d["detection_evidence"] = tuple(Evidence(**e) for e in d["detection_evidence"])
+        d["exits"] = tuple(Exit(**e) for e in d["exits"])
+        d["spans"] = tuple(Span(**s) for s in d["spans"])
+        d["restore_tried"] = tuple(d["restore_tried"])
+        d["load"] = tuple(d["load"])
+        d["memory_available_bytes"] = tuple(d["memory_available_bytes"])
+        d["verify"] = Verification(**d["verify"]) if d["verify"] is not None else None
+        return cls(**d)

@@ -1,0 +1,115 @@
+"""The closed lists everybody shares: phases, milestones, outcomes, event names.
+
+Nothing here does anything. Workers write these names into journals, the timeline
+reads them, reports show them; a name that is not in this file does not exist.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SCHEMA_VERSION: Final = 1
+"""Version of `run.json` and of a trial record; see `results.py` for its history."""
+
+JOURNAL_SCHEMA: Final = 1
+"""Version of a journal, written in its first line."""
+
+MILESTONES: Final = (
+    "inject",  # the injection takes effect
+    "evidence",  # first evidence in any part of the system
+    "act",  # the strategy acts
+    "closed",  # the old attempt is out of the way
+    "up",  # every worker of the new attempt is up, imports done
+    "rendezvous",  # the distributed runtime and the device mesh are there
+    "restored",  # the state is on the devices
+    "compiled",  # the step function is ready
+    "first_step",  # the first step's loss is on the host
+    "progress",  # a step that had not been completed before is completed
+)
+"""Instants of the job in their order; each is when the last worker that is needed got there."""
+
+PHASES: Final = (
+    "detect",
+    "react",
+    "teardown",
+    "replace",
+    "rendezvous",
+    "restore",
+    "compile",
+    "first_step",
+    "catch_up",
+)
+"""`PHASES[i]` lies between `MILESTONES[i]` and `MILESTONES[i + 1]`."""
+
+RECOVERY_PHASES: Final = PHASES[:-1]
+"""The phases whose sum is the recovery time (`catch_up` ends the time to progress)."""
+
+WORKER_MILESTONES: Final = (
+    "closed",
+    "up",
+    "rendezvous",
+    "restored",
+    "compiled",
+    "first_step",
+)
+"""Milestones that each worker of the new generation writes into its own journal, in this order."""
+
+OUTCOMES: Final = (
+    "recovered",
+    "diverged",
+    "silent_corruption",
+    "restarted_from_scratch",
+    "no_usable_checkpoint",
+    "not_recovered",
+    "undetected",
+    "timeout",
+    "no_effect",
+    "invalid",
+)
+
+EVIDENCE: Final = (
+    "collective_error",  # an exception from a collective, in a survivor
+    "process_exit",  # a worker's exit, seen by the launcher
+    "heartbeat",  # the coordination service's timeout ended survivors
+    "connection_lost",  # a worker's control channel closed
+    "watchdog",  # no step completed for longer than the watchdog allows
+    "health_probe",  # a worker did not answer a probe
+)
+"""Mechanisms that can notice a failure; `detected_by` names the first."""
+
+WORKER_EVENTS: Final = (
+    "journal",  # first line: schema, boot id, clock offset and bound, pid
+    "span",  # `name`, `t0` (start, ns); `t` is the end
+    *WORKER_MILESTONES,  # each with `generation`
+    "step",  # `step`, `loss`, `samples` (ids of this worker's rows), `t0` (start, ns)
+    "save",  # asynchronous save of `step` has been handed to Orbax
+    "committed",  # a save of `step` is durable
+    "digest",  # `what` (saved|restored|final), `step`, `digest`, `leaves`
+    "restore",  # `step`, `bytes`, `tried` (steps and why each failed)
+    "compile_cache",  # `function`, `status`
+    "error",  # `mechanism`, `type`, `message`
+    "assigned",  # a standby has been given a rank
+    "done",  # the last step is completed and what had to be saved is saved
+)
+
+SUPERVISOR_EVENTS: Final = (
+    "journal",
+    "span",
+    "spawn",  # `worker`, `attempt`, `pid`, `how` (cold|warm)
+    "exit",  # `worker`, `attempt`, `code`, `signal`, `ours`
+    "notice",  # a preemption notice was sent (SIGTERM), before the injection
+    "inject",  # `fault`, `worker`
+    "evidence",  # `mechanism`, `worker`, `detail`
+    "act",  # `strategy`, `generation`
+    "deadline",
+    "end",
+)
+
+CACHE_STATES: Final = (
+    "executable",  # loaded from the executable store: neither traced nor compiled
+    "hit",  # traced, then read from JAX's persistent cache
+    "miss",  # traced and compiled; JAX said so
+    "compiled",  # traced and compiled; JAX said neither hit nor miss (ranks other than 0)
+    "below_threshold",  # compiled faster than JAX's threshold, so never cached
+    "off",  # no cache in use
+)
