@@ -1,0 +1,48 @@
+"""Training failure recovery, measured.
+
+What is public::
+
+    import recoverybench as rb
+
+    run = rb.run("quick")              # measure: a suite by name or file
+    run = rb.load("results/<run-id>")  # a run that was measured before
+    run.trials                         # its trials as a pandas DataFrame
+    rb.write_report([run], "report.html")
+
+Nothing is imported before it is used: `import recoverybench` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from recoverybench.campaign import run
+    from recoverybench.report import write_report
+    from recoverybench.results import load
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "load", "run", "write_report"]
+
+_HOME = {
+    "load": "recoverybench.results",
+    "run": "recoverybench.campaign",
+    "write_report": "recoverybench.report",
+}
+"""Public name -> the module that defines it."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name at its first use (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """What is public, imported or not."""
+    return sorted(__all__)

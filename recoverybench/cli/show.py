@@ -1,0 +1,51 @@
+"""`recoverybench show`: a run in the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from recoverybench.cli import VERBS
+from recoverybench.cli._options import echo_json, format_option
+
+if TYPE_CHECKING:
+    from recoverybench.records import TrialRecord
+    from recoverybench.results import Run
+
+
+@click.command("show", short_help=VERBS["show"])
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--trial", metavar="ID", help="Show this trial as a timeline, a lane a worker.")
+@format_option
+def command(run: Path, trial: str | None, output: str) -> None:
+    """Show RUN, a directory under results/, as a table: a line a cell.
+
+    With --trial, show one trial: its phases as bars, and what each worker was doing.
+    """
+    from recoverybench import results
+
+    loaded = results.load(run)
+    record = None if trial is None else _find(loaded, trial)
+    if output == "json":
+        echo_json(loaded.as_dict() if record is None else record.as_dict())
+        return
+    from rich.console import Console
+
+    from recoverybench import terminal
+
+    if record is None:
+        terminal.run_table(loaded, Console())
+    else:
+        terminal.trial_timeline(record, Console())
+
+
+def _find(run: Run, trial: str) -> TrialRecord:
+    """The record of a trial by its id. Raises `UsageError` where the run has none."""
+    from recoverybench.errors import unknown_name
+
+    by_id = {record.trial: record for record in run.records}
+    if trial not in by_id:
+        raise unknown_name("--trial", trial, by_id)
+    return by_id[trial]
