@@ -1,0 +1,1 @@
+"""What runs inside the training process; the only part of the package that touches JAX."""
