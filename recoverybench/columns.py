@@ -1,0 +1,133 @@
+"""Trials as a table: one row a trial, flat columns, nothing left out for a missing value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from recoverybench.cells import FACTORS, Cell
+from recoverybench.records import TrialRecord
+from recoverybench.vocabulary import EVIDENCE, MILESTONES, PHASES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_WHOLE = (
+    "interval",
+    "victim",
+    "rep",
+    "seed",
+    "broken",
+    "t_inject_ns",
+    "step_before",
+    "restored_step",
+    "lost_steps",
+    "restore_bytes",
+    *(f"milestone_{name}_ns" for name in MILESTONES),
+)
+"""Columns of whole numbers that may be missing; a float would lose nanoseconds."""
+
+
+def row(record: TrialRecord) -> dict[str, Any]:
+    """One trial, flat.
+
+    The factors stand under their own names (`victim`: as the cell asks; None: the seed
+    chose), so the worker that was broken is `broken`. Phases are ``phase_<name>_s``, milestones
+    ``milestone_<name>_ns``, mechanisms ``evidence_<name>_s``.
+    """
+    verify = record.verify
+    first: dict[str, float] = {}
+    for evidence in record.detection_evidence:
+        first.setdefault(evidence.mechanism, evidence.after_s)
+    return {
+        "trial": record.trial,
+        **record.cell.as_dict(),
+        "cell": record.cell.key,
+        "rep": record.rep,
+        "seed": record.seed,
+        "outcome": record.outcome,
+        "recovered": record.outcome == "recovered",
+        "error": record.error,
+        "broken": record.victim,
+        "recovery_s": record.recovery_s,
+        "time_to_progress_s": record.time_to_progress_s,
+        "unattributed_s": record.unattributed_s,
+        "verify_s": record.verify_s,
+        **{f"phase_{name}_s": record.phases.get(name) for name in PHASES},
+        "step_before": record.step_before,
+        "restored_step": record.restored_step,
+        "lost_steps": record.lost_steps,
+        "detected_by": record.detected_by,
+        **{f"evidence_{name}_s": first.get(name) for name in EVIDENCE},
+        "restore_bytes": record.restore_bytes,
+        "compile_cache_states": ",".join(sorted(set(record.compile_cache.values()))),
+        "verified": verify.passed if verify else None,
+        "losses_compared": verify.losses_compared if verify else 0,
+        "digests_compared": verify.digests_compared if verify else 0,
+        "samples_checked": verify.samples_checked if verify else 0,
+        "samples_ok": verify.samples_ok if verify else None,
+        "first_difference": verify.first_difference if verify else None,
+        "t_inject_ns": record.t_inject,
+        **{f"milestone_{name}_ns": record.milestones.get(name) for name in MILESTONES},
+        "load_start": record.load[0],
+        "load_end": record.load[1],
+        "memory_start_bytes": record.memory_available_bytes[0],
+        "memory_end_bytes": record.memory_available_bytes[1],
+        "wall_s": record.wall_s,
+        "window_s": record.window_s,
+        "steady_step_s": record.steady_step_s,
+        "simulated": record.simulated,
+    }
+
+
+def frame(trials: Iterable[TrialRecord]) -> pd.DataFrame:
+    """A row a trial in their order; every column is there even with no trial at all."""
+    import pandas as pd
+
+    rows = [row(record) for record in trials]
+    columns: dict[str, Any] = {}
+    for name in row(_BLANK):
+        values = [one[name] for one in rows]
+        if name in _WHOLE:
+            columns[name] = pd.array(values, dtype="Int64")
+        elif name.endswith("_s"):
+            columns[name] = pd.Series(values, dtype="float64")
+        else:
+            columns[name] = values
+    return pd.DataFrame(columns)
+
+
+_BLANK = TrialRecord(
+    trial="",
+    cell=Cell(**dict.fromkeys(FACTORS)),  # type: ignore[arg-type]  # only its names are used
+    rep=0,
+    seed=0,
+    outcome="invalid",
+    error=None,
+    victim=None,
+    t_inject=None,
+    milestones={},
+    phases={},
+    recovery_s=None,
+    time_to_progress_s=None,
+    unattributed_s=None,
+    verify_s=None,
+    step_before=None,
+    restored_step=None,
+    lost_steps=None,
+    detected_by=None,
+    detection_evidence=(),
+    compile_cache={},
+    restore_bytes=None,
+    restore_tried=(),
+    verify=None,
+    exits=(),
+    spans=(),
+    pids={},
+    load=(0.0, 0.0),
+    memory_available_bytes=(0, 0),
+    wall_s=0.0,
+    window_s=None,
+    steady_step_s=None,
+)
+"""A record that is never shown: a table without trials takes its columns from it."""

@@ -1,0 +1,142 @@
+"""Reading journals: what workers and the supervisor wrote while a trial ran.
+
+A journal is one file of JSON lines, ``journal/<trial>/<slot>.<attempt>.jsonl`` or
+``supervisor.0.jsonl``. A writer may be killed at any byte: whatever follows the last
+newline is dropped and counted. Anything else that is no journal line is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recoverybench.errors import HarnessError, shorten
+from recoverybench.vocabulary import JOURNAL_SCHEMA
+
+_FILE_NAME = re.compile(r"(supervisor|[0-9]{1,9})\.([0-9]{1,9})\.jsonl")
+
+
+class JournalError(HarnessError):
+    """A journal that our own writers cannot have written; names file and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """One file.
+
+    Attributes:
+        worker_slot: slot it was written in (a standby sits in slot W of W workers);
+            None: the supervisor.
+        attempt: incarnation of that slot.
+        lines: every finished line in order, events of unknown names included.
+        dropped: half-written last lines, 0 or 1.
+    """
+
+    worker_slot: int | None
+    attempt: int
+    lines: tuple[dict[str, Any], ...]
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrialJournals:
+    """All journals of one trial.
+
+    Attributes:
+        supervisor: its journal, None where it wrote none.
+        workers: by slot, then attempt.
+    """
+
+    supervisor: Journal | None
+    workers: tuple[Journal, ...]
+
+    @property
+    def dropped(self) -> int:
+        """Half-written lines in all files."""
+        return sum(journal.dropped for journal in self.all)
+
+    @property
+    def all(self) -> tuple[Journal, ...]:
+        """The supervisor's first, then the workers'."""
+        return (*([self.supervisor] if self.supervisor else []), *self.workers)
+
+    @property
+    def lines(self) -> tuple[dict[str, Any], ...]:
+        """The lines of all files by `t`; equal instants keep the order of `all`."""
+        merged = [line for journal in self.all for line in journal.lines]
+        return tuple(sorted(merged, key=lambda line: int(line["t"])))
+
+
+def read_journal(path: Path) -> Journal:
+    """Reads one journal, whole or cut at any byte.
+
+    Raises:
+        JournalError: the file's name or a finished line is not a journal's, or its schema is
+            not ours.
+        OSError: it cannot be read.
+    """
+    name = _FILE_NAME.fullmatch(path.name)
+    if name is None:
+        raise JournalError(f"{path}: expected a name such as 2.0.jsonl or supervisor.0.jsonl")
+    *finished, rest = path.read_bytes().split(b"\n")
+    lines = tuple(_parse(raw, f"{path}:{n}") for n, raw in enumerate(finished, start=1))
+    if lines:
+        _check_head(lines[0], f"{path}:1")
+    slot = None if name[1] == "supervisor" else int(name[1])
+    return Journal(slot, int(name[2]), lines, dropped=1 if rest else 0)
+
+
+def read_trial(directory: Path) -> TrialJournals:
+    """Reads every ``*.jsonl`` of a trial's directory; other files are left alone.
+
+    Raises:
+        JournalError: as `read_journal`, or there is no such directory.
+    """
+    if not directory.is_dir():
+        raise JournalError(f"{directory}: no journals of that trial")
+    journals = [read_journal(path) for path in directory.glob("*.jsonl")]
+    workers = [journal for journal in journals if journal.worker_slot is not None]
+    workers.sort(key=lambda journal: (journal.worker_slot or 0, journal.attempt))
+    supervisors = [journal for journal in journals if journal.worker_slot is None]
+    if len(supervisors) > 1:
+        raise JournalError(f"{directory}: {len(supervisors)} supervisors wrote here")
+    return TrialJournals(supervisors[0] if supervisors else None, tuple(workers))
+
+
+def _parse(raw: bytes, where: str) -> dict[str, Any]:
+    try:
+        line = json.loads(raw)
+    except (ValueError, RecursionError):
+        text = raw.decode("utf-8", errors="replace")
+        raise JournalError(f"{where}: {shorten(text)} is not a line of JSON") from None
+    if not isinstance(line, dict):
+        raise JournalError(f"{where}: {shorten(line)} is not a JSON object")
+    worker = line.get("worker")
+    if not _is_int(line.get("t")):
+        raise _wrong(where, line, "t", "an instant in ns")
+    if not isinstance(line.get("event"), str):
+        raise _wrong(where, line, "event", "the name of an event")
+    if "worker" not in line or not (worker is None or _is_int(worker)):
+        raise _wrong(where, line, "worker", "a worker or null")
+    if not _is_int(line.get("attempt")):
+        raise _wrong(where, line, "attempt", "a number")
+    return line
+
+
+def _check_head(line: dict[str, Any], where: str) -> None:
+    if line["event"] != "journal":
+        raise _wrong(where, line, "event", "'journal' in the first line")
+    if line.get("schema") != JOURNAL_SCHEMA:
+        raise _wrong(where, line, "schema", f"{JOURNAL_SCHEMA}, the version this release reads")
+
+
+def _wrong(where: str, line: dict[str, Any], key: str, expected: str) -> JournalError:
+    found = shorten(line[key]) if key in line else "missing"
+    return JournalError(f"{where}: {key} = {found}: expected {expected}")
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

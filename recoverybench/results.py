@@ -1,0 +1,399 @@
+"""The results store: one directory a run, written so that a cut anywhere loses nothing.
+
+History of the format (`SCHEMA_VERSION`, in run.json):
+
+* 1: run.json, trials.jsonl with one record a line, journal/, logs/. The first one.
+
+``run.json`` is replaced as a whole, by a rename. A line of ``trials.jsonl`` is one write and
+an fsync; what follows the last newline was never finished. It is dropped and counted when
+reading, and moved to ``trials.jsonl.dropped`` before a resumed run appends again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recoverybench import machine, provenance
+from recoverybench.errors import HarnessError, UsageError, bad_value, shorten
+from recoverybench.records import TrialRecord
+from recoverybench.shapes import ShapeError, check_shape
+from recoverybench.suite import Suite
+from recoverybench.vocabulary import OUTCOMES, SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STATUSES = ("running", "complete", "interrupted", "failed")
+_RUN, _TRIALS, _DROPPED = "run.json", "trials.jsonl", "trials.jsonl.dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What `run.json` holds.
+
+    Attributes:
+        schema: version of the format. run_id: name of the run.
+        created: ISO-8601, UTC. status: one of `STATUSES`; a run that was cut off stays
+            ``running``.
+        wall_s: seconds spent on it, all sessions together.
+        suite: as resolved. environment: versions (`provenance.versions`).
+        machine: `machine.describe`. git: `provenance.git_state`.
+        seed: of the run. label: a name for people, or None.
+        command: argv. launcher: name of the launcher.
+    """
+
+    schema: int
+    run_id: str
+    created: str
+    status: str
+    wall_s: float
+    suite: Suite
+    environment: dict[str, str | None]
+    machine: dict[str, Any]
+    git: dict[str, Any] | None
+    seed: int
+    label: str | None
+    command: list[str]
+    launcher: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {**plain, "suite": self.suite.as_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RunInfo:
+        """The inverse of `as_dict`; `ShapeError` on foreign data."""
+        check_shape(data, cls)
+        return cls(**{**data, "suite": Suite.from_dict(data["suite"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as read.
+
+    Attributes:
+        info: `run.json`. trials: finished trials in the order in which they ended.
+        dropped: half-written lines, those of earlier sessions included.
+        path: its directory.
+    """
+
+    info: RunInfo
+    trials: tuple[TrialRecord, ...]
+    dropped: int
+    path: Path
+
+    def frame(self) -> pd.DataFrame:
+        """A row a trial, whatever its factors or outcome; columns as `columns.row` names them."""
+        from recoverybench.columns import frame
+
+        return frame(self.trials)
+
+
+def describe_run(
+    suite: Suite, run_id: str, *, command: list[str], launcher: str, label: str | None = None
+) -> RunInfo:
+    """A `RunInfo` for a run that starts now, here."""
+    return RunInfo(
+        schema=SCHEMA_VERSION,
+        run_id=run_id,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        status="running",
+        wall_s=0.0,
+        suite=suite,
+        environment=provenance.versions(),
+        machine=machine.describe(),
+        git=provenance.git_state(),
+        seed=suite.seed,
+        label=label,
+        command=command,
+        launcher=launcher,
+    )
+
+
+def default_run_id(suite: Suite, now: datetime, results: Path) -> str:
+    """``quick-20261201-143005``, in UTC; with ``-2``, ``-3`` … where `results` holds it already."""
+    base = f"{suite.name}-{now.astimezone(UTC):%Y%m%d-%H%M%S}"
+    candidate, number = base, 1
+    while os.path.lexists(results / candidate):
+        number += 1
+        candidate = f"{base}-{number}"
+    return candidate
+
+
+class RunDir:
+    """A run that is being written; one process at a time, which a lock sees to.
+
+    Use `create` or `resume`, and `close` (or a with statement) when done.
+    """
+
+    def __init__(self, path: Path, info: RunInfo, descriptor: int) -> None:
+        """Takes over an open and locked descriptor of ``trials.jsonl``."""
+        self.path = path
+        self.info = info
+        self._trials = descriptor
+
+    @classmethod
+    def create(cls, out: Path, info: RunInfo) -> RunDir:
+        """Makes the directory, parents included.
+
+        Raises:
+            UsageError: `out` is a file, is not empty, or cannot be made.
+        """
+        _check_out(out)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+            descriptor = os.open(out / _TRIALS, flags, 0o644)
+        except FileExistsError:  # another process was faster
+            raise _holds_run(out) from None
+        except OSError as error:
+            raise _unwritable(out, error) from None
+        run = cls(out, info, _locked(descriptor, out))
+        for name in ("journal", "logs"):
+            (out / name).mkdir(exist_ok=True)
+        run._write_info()
+        return run
+
+    @classmethod
+    def resume(cls, path: Path, suite: Suite) -> tuple[RunDir, tuple[TrialRecord, ...]]:
+        """Opens a run that exists, to go on with the trials that it has not finished.
+
+        Returns:
+            The run, with status ``running``, and its finished trials.
+
+        Raises:
+            UsageError: it is no run, is being written by another process, or was made from a
+                suite that differs.
+        """
+        if not (path / _RUN).is_file():
+            raise bad_value("--out", str(path), "a run to resume (a directory with run.json)")
+        try:
+            descriptor = os.open(path / _TRIALS, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        except OSError as error:
+            raise _unwritable(path / _TRIALS, error) from None
+        descriptor = _locked(descriptor, path)
+        try:
+            run = load(path)
+            _check_same(run.info.suite, suite, path)
+            _set_aside(path, descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        resumed = cls(path, dataclasses.replace(run.info, status="running"), descriptor)
+        resumed._write_info()
+        return resumed, run.trials
+
+    def append(self, record: TrialRecord) -> None:
+        """Adds one trial: one line, one write, on disk when this returns.
+
+        Raises:
+            HarnessError: it could not be written; the file is as it was.
+        """
+        try:
+            line = json.dumps(record.as_dict(), allow_nan=False).encode() + b"\n"
+        except ValueError as error:
+            raise HarnessError(f"trial {record.trial}: not a record to keep: {error}") from error
+        before = os.fstat(self._trials).st_size
+        try:
+            written = os.write(self._trials, line)
+            if written < len(line):
+                raise OSError(f"only {written} of {len(line)} bytes were written")
+            os.fsync(self._trials)
+        except OSError as error:
+            os.ftruncate(self._trials, before)
+            raise HarnessError(f"{self.path / _TRIALS}: trial {record.trial}: {error}") from error
+
+    def finish(self, status: str, wall_s: float) -> None:
+        """Says how this session ended; `wall_s` is added to that of earlier sessions."""
+        if status not in STATUSES:
+            raise ValueError(f"status {status!r} is none of {STATUSES}")
+        total = self.info.wall_s + wall_s
+        self.info = dataclasses.replace(self.info, status=status, wall_s=total)
+        self._write_info()
+
+    def trial_dirs(self, trial: str) -> tuple[Path, Path]:
+        """New directories for one trial's journals and logs.
+
+        What an interrupted session left of the same trial is kept, as ``<trial>.cut-N``.
+        """
+        made = []
+        for name in ("journal", "logs"):
+            path = self.path / name / trial
+            number = 1
+            while path.exists():
+                aside = path.with_name(f"{trial}.cut-{number}")
+                if not aside.exists():
+                    path.rename(aside)
+                number += 1
+            path.mkdir(parents=True)
+            made.append(path)
+        return made[0], made[1]
+
+    def close(self) -> None:
+        """Gives up the lock; may be called twice."""
+        if self._trials >= 0:
+            os.close(self._trials)
+            self._trials = -1
+
+    def __enter__(self) -> RunDir:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _write_info(self) -> None:
+        text = json.dumps(self.info.as_dict(), indent=2, allow_nan=False) + "\n"
+        replace_file(self.path / _RUN, text.encode())
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Writes a whole file so that a reader sees the old one or the new one, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def load(path: str | Path) -> Run:
+    """Reads a run, finished or cut off anywhere.
+
+    Raises:
+        UsageError: it is no run, a newer release wrote it, or a file in it is damaged; names
+            the file and the line.
+    """
+    path = Path(path)
+    info = _read_info(path)
+    shown = str(path / _TRIALS)
+    try:
+        *finished, rest = (path / _TRIALS).read_bytes().split(b"\n")
+    except OSError as error:
+        raise UsageError(f"{shown}: cannot be read: {error.strerror}") from None
+    trials: dict[str, TrialRecord] = {}
+    for number, line in enumerate(finished, start=1):
+        record = _read_record(line, f"{shown}:{number}")
+        if record.trial in trials:
+            raise bad_value(f"{shown}:{number}: trial", record.trial, "each trial once")
+        trials[record.trial] = record
+    return Run(info, tuple(trials.values()), _count_aside(path) + bool(rest), path)
+
+
+def _read_info(path: Path) -> RunInfo:
+    shown = str(path / _RUN)
+    try:
+        data = json.loads((path / _RUN).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise bad_value("RUN", str(path), f"a run's directory, with {_RUN} in it") from None
+    except OSError as error:
+        raise UsageError(f"{shown}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{shown}: not JSON: {shorten(str(error))}") from None
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if not isinstance(schema, int) or isinstance(schema, bool) or not 1 <= schema <= SCHEMA_VERSION:
+        allowed = f"a version from 1 to {SCHEMA_VERSION}, which this release reads"
+        raise bad_value(f"{shown}: schema", schema, allowed)
+    try:
+        info = RunInfo.from_dict(data)
+    except (ShapeError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{shown}: {error}") from None
+    if info.status not in STATUSES:
+        raise bad_value(f"{shown}: status", info.status, "one of " + ", ".join(STATUSES))
+    return info
+
+
+def _read_record(line: bytes, where: str) -> TrialRecord:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        text = shorten(line.decode("utf-8", errors="replace"))
+        raise UsageError(f"{where}: {text}: expected a trial record as one line of JSON") from None
+    try:
+        check_shape(data, TrialRecord)
+    except ShapeError as error:
+        raise UsageError(f"{where}: not a trial record: {error}") from None
+    if data["outcome"] not in OUTCOMES:
+        raise bad_value(f"{where}: outcome", data["outcome"], "one of " + ", ".join(OUTCOMES))
+    return TrialRecord.from_dict(data)
+
+
+def _check_out(out: Path) -> None:
+    if out.is_dir():
+        try:
+            content = sorted(entry.name for entry in out.iterdir())
+        except OSError as error:
+            raise _unwritable(out, error) from None
+        if _RUN in content or _TRIALS in content:
+            raise _holds_run(out)
+        if content:
+            held = f"it holds {content[0]!r}"
+            raise bad_value("--out", str(out), f"a directory that is new or empty ({held})")
+    elif os.path.lexists(out):
+        raise bad_value("--out", str(out), "a directory that is new or empty (it is a file)")
+
+
+def _holds_run(out: Path) -> UsageError:
+    allowed = "a directory that is new or empty (it holds another run: use --resume to go on)"
+    return bad_value("--out", str(out), allowed)
+
+
+def _unwritable(path: Path, error: OSError) -> UsageError:
+    return bad_value("--out", str(path), f"a place that can be written ({error.strerror})")
+
+
+def _locked(descriptor: int, path: Path) -> int:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise bad_value("--out", str(path), "a run that no other process is writing") from None
+    return descriptor
+
+
+def _check_same(made: Suite, wanted: Suite, path: Path) -> None:
+    """Refuses to go on with another suite, naming the first thing that differs."""
+    if made.fingerprint == wanted.fingerprint:
+        return
+    old, new = made.as_dict(), wanted.as_dict()
+    key = next(k for k in new if k != "source" and old[k] != new[k])
+    found, allowed = new[key], shorten(old[key])
+    if key == "cells":
+        foreign = [cell for cell in wanted.cells if cell not in made.cells]
+        found = foreign[0].key if foreign else f"{len(wanted.cells)} cells"
+        allowed = f"the {len(made.cells)} cells"
+    raise bad_value(f"--resume: {key}", found, f"{allowed} that {path} was made with")
+
+
+def _set_aside(path: Path, descriptor: int) -> None:
+    """Moves what follows the last newline of ``trials.jsonl`` to its own file."""
+    content = (path / _TRIALS).read_bytes()
+    keep = content.rfind(b"\n") + 1
+    if keep == len(content):
+        return
+    with (path / _DROPPED).open("ab") as file:
+        file.write(content[keep:] + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.ftruncate(descriptor, keep)
+    os.fsync(descriptor)
+
+
+def _count_aside(path: Path) -> int:
+    try:
+        return (path / _DROPPED).read_bytes().count(b"\n")
+    except FileNotFoundError:
+        return 0
