@@ -1,0 +1,121 @@
+"""The answer in one sentence: what this run says a failure costs, in words and with numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from recoverybench.labels import fault_words, outcome_name, seconds
+from recoverybench.report.rows import Row
+
+_SPELLED_OUT = 4
+"""Up to this many cells are named one by one; beyond it the fastest and the slowest."""
+
+
+def answer(rows: Sequence[Row]) -> Markup:
+    """One or two sentences over all cells, safe HTML; honest about failures and small numbers."""
+    n, k = sum(r.n for r in rows), sum(r.recovered for r in rows)
+    if not rows:
+        return Markup("No trial has finished yet, so there is no answer.")
+    if n == 0:
+        return Markup("No trial could be judged, so there is no answer: {}.").format(
+            _outcomes(rows)
+        )
+    when = _when(rows)
+    back = sorted((r for r in rows if r.median_s is not None), key=lambda r: r.median_s or 0.0)
+    lost = [r for r in rows if r.median_s is None and r.n]
+    if not back:
+        return Markup("None of {} recovered {}: {}.").format(
+            _count(n, "trial"), when, _outcomes(rows)
+        )
+    if len(rows) > _SPELLED_OUT:
+        return _extremes(rows, back, k, n, when)
+    return _each(back, lost, when)
+
+
+def verified(rows: Sequence[Row]) -> str:
+    """What stands behind the word "recovered" in this run: how much was compared.
+    checks = [t.verify for r in rows for t in r.trials if t.verify is not None]
+    judged = [v for v in checks if v.passed is not None]
+    if not judged:
+        return "No trial could be compared with a fault-free reference."
+    losses = sum(v.losses_compared for v in judged)
+    digests = sum(v.digests_compared for v in judged)
+    samples = sum(v.samples_checked for v in judged)
+    passed = sum(v.passed is True for v in judged)
+    verdict = (
+        "everything was equal"
+        if passed == len(judged)
+        else f"everything was equal in {passed} of {len(judged)} trials"
+    )
+    return (
+        f"Compared with fault-free training: {losses:,} losses, {digests:,} state digests and "
+        f"{samples:,} samples; {verdict}."
+    )
+
+
+def _when(rows: Sequence[Row]) -> str:
+    faults = {r.cell.fault.split(":", 1)[0] for r in rows}
+    first = rows[0].cell.fault
+    return "after " + (fault_words(first) if len(faults) == 1 else "a failure")
+
+
+def _each(back: Sequence[Row], lost: Sequence[Row], when: str) -> Markup:
+    alike = not lost and len({r.n for r in back}) == 1 and all(r.recovered == r.n for r in back)
+    first, rest = back[0], back[1:]
+    verb = "was training again in a median of" if first.recovered > 1 else "was training again"
+    text = Markup("<code>{}</code> {} <strong>{}</strong>").format(
+        first.label, verb, seconds(first.median_s)
+    )
+    text += Markup(" {}{}").format(when, "" if alike else f" ({_rate(first)})")
+    for row in rest:
+        text += Markup("; <code>{}</code> {}<strong>{}</strong>{}").format(
+            row.label,
+            "took " if row is rest[0] else "",
+            seconds(row.median_s),
+            "" if alike else f" ({_rate(row)})",
+        )
+    for row in lost:
+        text += Markup("; <code>{}</code> did not come back ({})").format(row.label, _rate(row))
+    if alike and first.n > 1:
+        each = " each" if rest else ""
+        text = Markup("In {0} of {0} trials{1}, ").format(first.n, each) + text
+    elif alike:
+        each = "single trials, one of each" if rest else "a single trial"
+        text = Markup("In {}, ").format(each) + text
+    text += "."
+    if max(r.n for r in (*back, *lost)) == 1:
+        text += " One trial says nothing about the spread."
+    return text
+
+
+def _extremes(rows: Sequence[Row], back: Sequence[Row], k: int, n: int, when: str) -> Markup:
+    fast, slow = back[0], back[-1]
+    text = Markup("{} of {} trials recovered {}, over {} cells. ").format(k, n, when, len(rows))
+    text += Markup("Fastest was <code>{}</code> at <strong>{}</strong> ({})").format(
+        fast.label, seconds(fast.median_s), _rate(fast)
+    )
+    if slow is not fast:
+        text += Markup(", slowest <code>{}</code> at <strong>{}</strong> ({})").format(
+            slow.label, seconds(slow.median_s), _rate(slow)
+        )
+    text += "."
+    if k < n:
+        text += Markup(" The others: {}.").format(_outcomes(rows, failures=True))
+    return text
+
+
+def _rate(row: Row) -> str:
+    return f"{row.recovered} of {_count(row.n, 'trial')}"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _outcomes(rows: Sequence[Row], *, failures: bool = False) -> str:
+    counts = Counter(t.outcome for r in rows for t in r.trials)
+    named = [(o, c) for o, c in counts.most_common() if not (failures and o == "recovered")]
+    return ", ".join(f"{c} × {outcome_name(o)}" for o, c in named)  # noqa: RUF001

@@ -1,0 +1,70 @@
+"""The data behind a report, as JSON inside the page.
+
+Cells stand once and trials point at them; spans are rows of
+``[worker, attempt, name, start_s, end_s]``. The page expands both again for the
+waterfall and for the download.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from recoverybench.cells import Cell
+from recoverybench.records import TrialRecord
+from recoverybench.results import Run
+from recoverybench.vocabulary import MILESTONES, PHASES
+
+_DIGITS = 6
+"""Spans are drawn from microseconds; the clock's last digits would only make the file larger."""
+
+
+def payload(runs: Sequence[Run]) -> dict[str, Any]:
+    """Everything the page's scripts read: vocabulary, runs, cells and trials."""
+    cells: dict[Cell, int] = {}
+    trials = []
+    for position, run in enumerate(runs):
+        for trial in run.trials:
+            cell = cells.setdefault(trial.cell, len(cells))
+            trials.append(_compact(trial) | {"run": position, "cell": cell})
+    return {
+        "phases": PHASES,
+        "milestones": MILESTONES,
+        "runs": [run.info.as_dict() for run in runs],
+        "cells": [c.as_dict() for c in cells],
+        "trials": trials,
+    }
+
+
+def embed(value: Any) -> str:
+    """JSON that can stand inside a ``<script>`` element, whatever strings it holds.
+
+    ``<``, ``>`` and ``&`` are written as escapes, so that neither ``</script>`` nor ``<!--``
+    can end or change the element; the two line separators that JavaScript knows and JSON
+    does not are escaped too. A value that JSON cannot hold (NaN, a path) becomes text.
+    """
+    text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"), default=str)
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _compact(trial: TrialRecord) -> dict[str, Any]:
+    data = trial.as_dict()
+    data["spans"] = [
+        [s.worker, s.attempt, s.name, round(s.start_s, _DIGITS), round(s.end_s, _DIGITS)]
+        for s in trial.spans
+    ]
+    return data
+
+
+def _finite(value: Any) -> Any:
+    """The same value with NaN and infinities, which JSON does not know, as text."""
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(k): _finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(v) for v in value]
+    return value

@@ -1,0 +1,225 @@
+"""The two overview charts as Plotly figures: plain dicts that the page embeds as JSON.
+
+Colours are names of the page's CSS variables (``--phase-detect``), which the page puts in
+place, so that light, dark and print share one figure. Every row has a number on the axis
+and its label as tick text: a release named ``0.10`` or ``1e10`` never becomes a number.
+The waterfall of a trial is built by the page itself, only when it is asked for.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from recoverybench.labels import outcome_name, phase_name, seconds
+from recoverybench.report.rows import Row
+from recoverybench.vocabulary import PHASES, RECOVERY_PHASES
+
+Figure = dict[str, Any]
+
+_LOG_FROM = 10.0
+"""The time axis is logarithmic when the longest and the shortest differ by more than this."""
+_JITTER = 0.16
+"""How far dots of one row are spread around its middle, in rows."""
+_MEDIAN = 0.33
+"""Half the height of the bar at the median, in rows."""
+_ROW_PX = 58
+"""Height of a row, in pixels."""
+
+
+def recovery_figure(rows: Sequence[Row]) -> Figure:
+    """Recovery time per cell: a dot for every trial, a bar at the median, the rate beside it.
+
+    Trials without a recovery time stand as crosses in a lane of their own at the right.
+    """
+    times = [t for r in rows for t in r.times]
+    failed = any(len(r.trials) > len(r.times) for r in rows)
+    data: list[dict[str, Any]] = []
+    for y, row in enumerate(rows):
+        if row.median_s is not None:
+            data.append(_median(y, row))
+        data.append(_dots(y, row))
+        if len(row.trials) > len(row.times):
+            data.append(_crosses(y, row))
+    layout = _layout(rows)
+    layout["xaxis"] = _time_axis(times) | {"domain": [0, 0.86 if failed else 1]}
+    if failed:
+        layout["xaxis2"] = {
+            "domain": [0.88, 1],
+            "range": [0, 1],
+            "showticklabels": False,
+            "fixedrange": True,
+            "title": {"text": "no recovery"},
+        }
+    layout["annotations"] = [_beside(y, r.rate, _main(r)) for y, r in enumerate(rows)]
+    return {"data": data, "layout": layout}
+
+
+def phases_figure(rows: Sequence[Row]) -> Figure:
+    """The median of each phase, stacked per cell; catching up is hatched, as it comes after."""
+    data = []
+    for phase in PHASES:
+        values = [r.phases.get(phase) for r in rows]
+        data.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": phase_name(phase),
+                "legendgroup": phase,
+                "x": values,
+                "y": list(range(len(rows))),
+                "width": 0.56,
+                "customdata": [
+                    [_escape(r.label), seconds(v)] for r, v in zip(rows, values, strict=True)
+                ],
+                "hovertemplate": f"{phase_name(phase)}: <b>%{{customdata[1]}}</b>"
+                "<br>%{customdata[0]}<extra></extra>",
+                "marker": {
+                    "color": f"--phase-{phase}",
+                    "line": {"color": "--card", "width": 1},
+                }
+                | ({} if phase in RECOVERY_PHASES else {"pattern": {"shape": "/", "size": 6}}),
+            }
+        )
+    layout = _layout(rows)
+    layout["barmode"] = "stack"
+    layout["xaxis"] = {"title": {"text": "seconds since the failure"}, "rangemode": "tozero"}
+    layout["annotations"] = [
+        _beside(y, seconds(r.median_s), _unattributed(r)) for y, r in enumerate(rows)
+    ]
+    return {"data": data, "layout": layout}
+
+
+def _dots(y: int, row: Row) -> dict[str, Any]:
+    back = [t for t in row.trials if t.recovery_s is not None]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": _escape(row.label),
+        "x": [t.recovery_s for t in back],
+        "y": [y + _spread(i, len(back)) for i in range(len(back))],
+        "customdata": [
+            [
+                _escape(t.trial),
+                seconds(t.recovery_s),
+                outcome_name(t.outcome),
+                _escape(row.label),
+                row.trial_key(t),
+            ]
+            for t in back
+        ],
+        "hovertemplate": "<b>%{customdata[1]}</b> %{customdata[3]}"
+        "<br>trial %{customdata[0]}: %{customdata[2]}<extra></extra>",
+        "marker": {
+            "size": 11 if len(row.trials) <= 30 else 6,
+            "opacity": 0.75,
+            "color": ["--accent" if t.outcome == "recovered" else "--bad" for t in back],
+            "line": {"width": 1, "color": "--card"},
+        },
+    }
+
+
+def _median(y: int, row: Row) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "median",
+        "x": [row.median_s, row.median_s],
+        "y": [y - _MEDIAN, y + _MEDIAN],
+        "hovertemplate": f"median <b>{seconds(row.median_s)}</b><extra></extra>",
+        "line": {"width": 3, "color": "--ink"},
+    }
+
+
+def _crosses(y: int, row: Row) -> dict[str, Any]:
+    failed = [t for t in row.trials if t.recovery_s is None]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "no recovery",
+        "xaxis": "x2",
+        "x": [(i + 1) / (len(failed) + 1) for i in range(len(failed))],
+        "y": [y] * len(failed),
+        "customdata": [
+            [
+                _escape(t.trial),
+                outcome_name(t.outcome),
+                _escape(t.error or ""),
+                _escape(row.label),
+                row.trial_key(t),
+            ]
+            for t in failed
+        ],
+        "hovertemplate": "<b>%{customdata[1]}</b><br>trial %{customdata[0]}"
+        "<br>%{customdata[2]}<extra></extra>",
+        "marker": {"symbol": "x-thin", "size": 9, "line": {"width": 2.5, "color": "--bad"}},
+    }
+
+
+def _time_axis(times: Sequence[float]) -> dict[str, Any]:
+    axis: dict[str, Any] = {"title": {"text": "recovery time, seconds"}}
+    positive = [t for t in times if t > 0]
+    if not times:
+        return axis | {"range": [0, 1], "showticklabels": False}
+    if len(positive) == len(times) and max(times) > _LOG_FROM * min(times):
+        low, high = math.log10(min(times)), math.log10(max(times))
+        axis["title"]["text"] += " (logarithmic: each step is a factor)"
+        return axis | {"type": "log", "range": [low - 0.12, high + 0.12], "dtick": "D2"}
+    return axis | {"range": [0, 1.08 * max(times) or 1]}
+
+
+def _layout(rows: Sequence[Row]) -> dict[str, Any]:
+    count = len(rows)
+    return {
+        "height": _ROW_PX * max(count, 1) + 84,
+        "showlegend": False,
+        "hovermode": "closest",
+        "yaxis": {
+            "tickmode": "array",
+            "tickvals": list(range(count)),
+            "ticktext": [_label(r) for r in rows],
+            "range": [max(count, 1) - 0.5, -0.5],
+            "fixedrange": True,
+        },
+    }
+
+
+def _beside(y: int, first: str, second: str) -> dict[str, Any]:
+    """Two lines of text at the right of a row."""
+    return {
+        "xref": "paper",
+        "x": 1,
+        "xshift": 12,
+        "xanchor": "left",
+        "y": y,
+        "yanchor": "middle",
+        "align": "left",
+        "showarrow": False,
+        "text": f"<b>{_escape(first)}</b><br>{_escape(second)}",
+    }
+
+
+def _main(row: Row) -> str:
+    return "none recovered" if row.median_s is None else f"median {seconds(row.median_s)}"
+
+
+def _unattributed(row: Row) -> str:
+    if row.unattributed_s is None or not row.median_s:
+        return ""
+    return f"{100 * row.unattributed_s / row.median_s:.1f} % unattributed"
+
+
+def _label(row: Row) -> str:
+    return "<br>".join(_escape(part) for part in row.label_lines)
+
+
+def _spread(i: int, n: int) -> float:
+    """A fixed, even offset: neighbours in time land on different heights."""
+    return 0.0 if n < 2 else _JITTER * (2 * ((i * 0.618) % 1) - 1)
+
+
+def _escape(text: str) -> str:
+    """Text for Plotly, which reads a small HTML in what it draws."""
+    return html.escape(text, quote=False)

@@ -1,0 +1,144 @@
+"""The report as one HTML page: a template, filled; nothing in it is fetched from anywhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from recoverybench import __version__
+from recoverybench.labels import OUTCOME_MEANING, PHASE_MEANING, fixed, outcome_name, phase_name
+from recoverybench.report.answer import answer, verified
+from recoverybench.report.data import embed, payload
+from recoverybench.report.figures import phases_figure, recovery_figure
+from recoverybench.report.prose import LIMITS, METHOD, basis, chart_in_words, notices
+from recoverybench.report.rows import LEVEL, Row, rows_of
+from recoverybench.report.settings import constants_of, settings_of
+from recoverybench.results import Run
+from recoverybench.vocabulary import OUTCOMES, PHASES
+
+_FAILURES_SHOWN = 50
+
+
+def render(runs: Sequence[Run]) -> str:
+    """The page of these runs, as text.
+
+    Every string of a run is text, wherever it stands: the template escapes it, the data is
+    embedded by `embed`, and a policy in the page lets no script run but the two that it
+    names by their hashes.
+    """
+    rows = rows_of(runs)
+    plotly, script = _plotly(), _asset("report.js")
+    failures = _failures(rows)
+    page: str = _template().render(
+        version=__version__,
+        policy=_policy(plotly, script),
+        title=_title(runs),
+        css=Markup(_asset("report.css")),
+        answer=answer(rows),
+        verified=verified(rows),
+        basis=basis(runs),
+        notices=notices(runs),
+        alt=chart_in_words(rows),
+        several=len(runs) > 1,
+        rows=rows,
+        phases=_phases(),
+        outcomes=_outcomes(rows),
+        failures=failures[:_FAILURES_SHOWN],
+        more_failures=len(failures[_FAILURES_SHOWN:]),
+        constants=constants_of(runs),
+        runs=[settings_of(run) for run in runs],
+        method=METHOD,
+        limits=LIMITS,
+        level=LEVEL,
+        fixed=fixed,
+        payload=Markup(embed(payload(runs))),
+        figures=Markup(embed({"recovery": recovery_figure(rows), "phases": phases_figure(rows)})),
+        plotly=Markup(plotly),
+        script=Markup(script),
+    )
+    return page
+
+
+def _title(runs: Sequence[Run]) -> str:
+    names = list(dict.fromkeys(run.info.suite.name for run in runs))
+    return f"{', '.join(names) or 'no run'} · recoverybench"
+
+
+def _phases() -> list[dict[str, str]]:
+    return [
+        {
+            "id": phase,
+            "name": phase_name(phase),
+            "start": PHASE_MEANING[phase][0],
+            "end": PHASE_MEANING[phase][1],
+        }
+        for phase in PHASES
+    ]
+
+
+def _outcomes(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """`recovered`, and every other outcome that occurred."""
+    found = {outcome for row in rows for outcome in row.outcomes}
+    return [
+        {"id": o, "name": outcome_name(o), "meaning": OUTCOME_MEANING[o]}
+        for o in OUTCOMES
+        if o in found or o == "recovered"
+    ]
+
+
+def _failures(rows: Sequence[Row]) -> list[dict[str, str]]:
+    return [
+        {
+            "trial": trial.trial,
+            "key": row.trial_key(trial),
+            "label": row.label,
+            "outcome": outcome_name(trial.outcome),
+            "error": trial.error or "",
+        }
+        for row in rows
+        for trial in row.trials
+        if trial.outcome != "recovered"
+    ]
+
+
+def _policy(*scripts: str) -> str:
+    """A content security policy: these scripts, styles of the page, images it made itself."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'"
+        for s in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def _template() -> Any:
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(_asset("report.html.j2"))
+
+
+@cache
+def _asset(name: str) -> str:
+    text = files("recoverybench.report").joinpath("templates", name).read_text("utf-8")
+    return text.rstrip("\n")
+
+
+@cache
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    text: str = get_plotlyjs()
+    if "</script" in text.lower():
+        raise AssertionError("this plotly.js cannot stand inside a page")
+    return text.replace("\r\n", "\n").replace("\r", "\n")

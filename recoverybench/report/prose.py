@@ -1,0 +1,106 @@
+"""The sentences of the report that are not numbers: what was run, how, and what it does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from recoverybench.cells import FACTORS, Cell
+from recoverybench.labels import NONE, seconds
+from recoverybench.report.rows import Row
+from recoverybench.report.settings import machine_words
+from recoverybench.results import Run
+
+METHOD = (
+    "Workers are separate processes of one multi-controller JAX job, with real collectives, real "
+    "checkpoints and real data. The fault is done to one of them: “kill” ends it at once "
+    "(SIGKILL), “hang” freezes it (SIGSTOP), “preempt” announces the end, grants a grace period "
+    "and then ends it.",
+    "A trigger says when: “step:25” holds the victim exactly before step 25, so that every trial "
+    "breaks the same moment.",
+    "Recovery time runs from the moment the fault takes effect to the first training step that is "
+    "completed after it; time to progress runs on to the first step that had not been completed before.",
+    "Every process writes down what it does, when it does it; phases are computed from that "
+    "afterwards. Nothing is rounded away: a missing or negative duration makes a trial invalid.",
+    "Verification compares the recovered training with the same job without a fault: every loss "
+    "bit for bit at the same step, digests of the parameters and the optimizer when the state is "
+    "saved, restored and at the end, and that every sample since the restored step was seen "
+    "exactly once. The time that this takes is in no phase.",
+    "A trial that does not come back before the deadline stays in the success rate; it has no "
+    "recovery time, and no median pretends otherwise.",
+)
+"""How it was measured, a paragraph a point."""
+
+LIMITS = (
+    "Numbers from CPU workers on one machine say how the strategies compare and where their time "
+    "goes. They carry no claim about TPU or GPU clusters, where imports, compilation, networks "
+    "and state are of other sizes.",
+    "A handful of trials shows the typical case. It says little about rare failures: the interval "
+    "beside each success rate tells how little.",
+    "One kind of fault was done at a chosen moment. Other faults, or several at once, can cost "
+    "more.",
+    "Cells compare only within one machine and one set of versions; the settings above name both.",
+)
+"""What the numbers do not say."""
+
+
+def basis(runs: Sequence[Run]) -> str:
+    """What the answer rests on, in one sentence: job, machine and day."""
+    cells = [t.cell for run in runs for t in run.trials]
+    machines = list(dict.fromkeys(filter(None, map(machine_words, runs))))
+    parts = [_job(cells)] if cells else []
+    if machines:
+        parts.append("on " + " and ".join(machines))
+    days = list(dict.fromkeys(day(run.info.created) for run in runs))
+    parts.append(" and ".join(days))
+    names = " and ".join(dict.fromkeys(f"“{run.info.suite.name}”" for run in runs))
+    return f"Suite {names}: {', '.join(parts)}."
+
+
+def notices(runs: Sequence[Run]) -> list[str]:
+    """What a reader must know before the numbers: runs cut off, simulated faults, lost lines."""
+    lines = []
+    for run in runs:
+        info, name = run.info, run.info.run_id
+        planned = info.suite.trials * len(info.suite.cells)
+        if info.status != "complete":
+            lines.append(
+                f"The run {name} is {info.status}: {len(run.trials)} of {planned} trials are here."
+            )
+        if run.dropped:
+            lines.append(f"In the run {name}, {run.dropped} half-written line(s) were dropped.")
+        if simulated := sum(t.simulated for t in run.trials):
+            lines.append(f"In the run {name}, the fault was simulated in {simulated} trial(s).")
+    return lines
+
+
+def chart_in_words(rows: Sequence[Row]) -> str:
+    """The first chart for people who do not see it."""
+    if not rows:
+        return "Recovery time per cell: no trial yet."
+    each = (f"{r.label}: {seconds(r.median_s)}, {r.rate}" for r in rows)
+    return "Median recovery time per cell. " + "; ".join(each)
+
+
+def day(created: str) -> str:
+    """An ISO time as a day in words (``1 March 2026``), or as it is where it is none."""
+    try:
+        moment = datetime.fromisoformat(created).astimezone(UTC)
+    except ValueError:
+        return created or NONE
+    return f"{moment.day} {moment:%B %Y}"
+
+
+def _job(cells: Sequence[Cell]) -> str:
+    """Workload and topology, where there is one of each."""
+    known = {f: list(dict.fromkeys(getattr(c, f) for c in cells)) for f in FACTORS}
+    workload = _one(known["workload"], "workloads")
+    shape = _one(known["topology"], "topologies")
+    if shape.count("x") == 1 and shape.replace("x", "").isdigit():
+        workers, devices = shape.split("x")
+        shape = f"{workers} workers with {devices} device{'' if devices == '1' else 's'} each"
+    return f"{workload}, {shape}"
+
+
+def _one(values: Sequence[str], plural: str) -> str:
+    return values[0] if len(values) == 1 else f"{len(values)} {plural}"

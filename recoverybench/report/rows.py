@@ -1,0 +1,205 @@
+"""One row of the report: a cell of a run, with its name and the numbers that are shown of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recoverybench.cells import Cell
+from recoverybench.labels import NONE, cell_label, fixed, varying_factors
+from recoverybench.records import TrialRecord, Verification
+from recoverybench.results import Run
+from recoverybench.stats import CellSummary, Spread, summarise
+
+LEVEL = 95
+"""Per cent of the interval beside a success rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A cell of a run, as every chart and table of the report shows it.
+
+    Attributes:
+        run: position of its run in the report. run_id: that run's id.
+        label_parts: what tells it from the other rows: the run where there are several, the cell.
+        summary: its statistics. trials: all of its trials.
+    """
+
+    run: int
+    run_id: str
+    label_parts: tuple[str, ...]
+    summary: CellSummary
+    trials: tuple[TrialRecord, ...]
+
+    @property
+    def cell(self) -> Cell:
+        """The combination of factors."""
+        return self.summary.cell
+
+    @property
+    def label(self) -> str:
+        """Its name on one line."""
+        return " · ".join(self.label_parts)
+
+    @property
+    def label_lines(self) -> tuple[str, ...]:
+        """Its name for a narrow column: at most about 24 characters a line where words allow."""
+        lines = [""]
+        for word in self.label.split(" · "):
+            joined = f"{lines[-1]} · {word}" if lines[-1] else word
+            if len(joined) <= 24 or not lines[-1]:
+                lines[-1] = joined
+            else:
+                lines.append(word)
+        return tuple(lines)
+
+    @property
+    def times(self) -> tuple[float, ...]:
+        """Recovery time of every trial that has one, whatever became of it, seconds."""
+        return tuple(t.recovery_s for t in self.trials if t.recovery_s is not None)
+
+    @property
+    def n(self) -> int:
+        """Trials that say something about recovery: all but the invalid ones."""
+        return self.summary.judged
+
+    @property
+    def recovered(self) -> int:
+        """How many of them recovered."""
+        return self.summary.recovered
+
+    @property
+    def rate(self) -> str:
+        """The success rate in words: ``3/3 recovered``, and what could not be judged."""
+        invalid = self.summary.n - self.n
+        return f"{self.recovered}/{self.n} recovered" + (f", {invalid} invalid" if invalid else "")
+
+    @property
+    def interval_text(self) -> str:
+        """Interval of the success rate, per cent."""
+        rate = self.summary.rate
+        return f"{100 * rate.low:.0f} – {100 * rate.high:.0f} %" if rate else ""
+
+    @property
+    def median_s(self) -> float | None:
+        """Median recovery time of the trials that recovered, seconds."""
+        return _median(self.summary.recovery_s)
+
+    @property
+    def progress_s(self) -> float | None:
+        """Median time to progress, seconds."""
+        return _median(self.summary.time_to_progress_s)
+
+    @property
+    def unattributed_s(self) -> float | None:
+        """Median unattributed time, seconds."""
+        return _median(self.summary.unattributed_s)
+
+    @property
+    def phases(self) -> dict[str, float]:
+        """Phase -> its median, seconds; those that any recovered trial has."""
+        return {phase: values.median for phase, values in self.summary.phases.items()}
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """Outcome -> number of trials, those that occurred."""
+        return self.summary.outcomes
+
+    @property
+    def range_text(self) -> str:
+        """Shortest and longest recovery time."""
+        times = self.summary.recovery_s
+        return f"{fixed(times.minimum)} – {fixed(times.maximum)}" if times else NONE
+
+    @property
+    def lost_text(self) -> str:
+        """Lost steps: one number, or the range."""
+        lost = self.summary.lost_steps
+        if lost is None:
+            return NONE
+        low, high = f"{lost.minimum:.0f}", f"{lost.maximum:.0f}"
+        return low if low == high else f"{low} – {high}"
+
+    @property
+    def detected_text(self) -> str:
+        """The mechanisms that noticed first, the most frequent one in front."""
+        counts = Counter(t.detected_by for t in self.trials if t.detected_by)
+        names = [m.replace("_", " ") for m, _ in counts.most_common()]
+        return ", ".join(names) or NONE
+
+    @property
+    def checks(self) -> tuple[Verification, ...]:
+        """The verifications that came to a result."""
+        found = (t.verify for t in self.trials)
+        return tuple(v for v in found if v is not None and v.passed is not None)
+
+    @property
+    def verified_text(self) -> str:
+        """In how many trials the training was proven to be the same."""
+        checks = self.checks
+        if not checks:
+            return "nothing to compare"
+        passed = sum(v.passed is True for v in checks)
+        return f"equal in {passed} of {len(checks)}"
+
+    @property
+    def losses(self) -> int:
+        """Losses compared, all trials together."""
+        return sum(v.losses_compared for v in self.checks)
+
+    @property
+    def digests(self) -> int:
+        """State digests compared."""
+        return sum(v.digests_compared for v in self.checks)
+
+    @property
+    def samples(self) -> int:
+        """Samples in the account."""
+        return sum(v.samples_checked for v in self.checks)
+
+    @property
+    def first_difference(self) -> str | None:
+        """The first difference that any of its trials found."""
+        return next((v.first_difference for v in self.checks if v.first_difference), None)
+
+    def trial_key(self, trial: TrialRecord) -> str:
+        """What the page's address calls a trial: ``RUN/TRIAL``, the run by its position."""
+        return f"{self.run}/{trial.trial}"
+
+
+def rows_of(runs: Sequence[Run]) -> list[Row]:
+    """Every cell of every run, the fastest cell first, and runs side by side within a cell.
+
+    Cells that never recovered come last. A cell of the suite without a trial is no row.
+    """
+    varying = varying_factors(t.cell for run in runs for t in run.trials)
+    names = _run_names(runs)
+    rows = [
+        Row(
+            run=i,
+            run_id=run.info.run_id,
+            label_parts=(*((names[i],) if len(runs) > 1 else ()), cell_label(s.cell, varying)),
+            summary=s,
+            trials=tuple(t for t in run.trials if t.cell == s.cell),
+        )
+        for i, run in enumerate(runs)
+        for s in summarise(run.trials, LEVEL / 100)
+    ]
+    best: dict[Cell, float] = {}
+    for row in rows:
+        time = float("inf") if row.median_s is None else row.median_s
+        best[row.cell] = min(time, best.get(row.cell, time))
+    order = {cell: i for i, cell in enumerate(best)}
+    return sorted(rows, key=lambda r: (best[r.cell], order[r.cell], r.run))
+
+
+def _run_names(runs: Sequence[Run]) -> list[str]:
+    """Each run's label, or its id; the position is added where two would be called the same."""
+    names = [run.info.label or run.info.run_id for run in runs]
+    counts = Counter(names)
+    return [f"{n} ({i + 1})" if counts[n] > 1 else n for i, n in enumerate(names)]
+
+
+def _median(values: Spread | None) -> float | None:
+    return values.median if values else None

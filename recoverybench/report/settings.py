@@ -1,0 +1,109 @@
+"""What was run and on what: run.json as groups of names and values for people."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from recoverybench.labels import FACTOR_NAMES, NONE, constant_factors, seconds
+from recoverybench.results import Run
+
+Pairs = list[tuple[str, str]]
+
+_BYTES = 1024**3
+
+
+def settings_of(run: Run) -> dict[str, Any]:
+    """Groups of name and value for one run, its command, and all of run.json as text."""
+    info = run.info
+    groups: list[tuple[str, Pairs]] = [
+        ("Run", _run(run)),
+        ("Suite", _suite(run)),
+        (
+            "Versions",
+            [(name, value or "not installed") for name, value in info.environment.items()],
+        ),
+        ("Machine", [(_words(k), _value(k, v)) for k, v in flat(info.machine).items()]),
+    ]
+    return {
+        "id": info.run_id,
+        "groups": [{"name": name, "rows": rows} for name, rows in groups if rows],
+        "command": shlex.join(info.command),
+        "raw": json.dumps(info.as_dict(), indent=2, ensure_ascii=False, default=str),
+    }
+
+
+def constants_of(runs: Sequence[Run]) -> Pairs:
+    """The factors that are the same in every cell of these runs."""
+    cells = [trial.cell for run in runs for trial in run.trials]
+    return [(FACTOR_NAMES[f], value) for f, value in constant_factors(cells).items()]
+
+
+def machine_words(run: Run) -> str:
+    """The machine in a few words: cores, memory, system; what is not known is left out."""
+    machine = run.info.machine
+    words = []
+    if cores := machine.get("cores_usable"):
+        words.append(f"{cores} cores")
+    memory = machine.get("memory_total_bytes")
+    if isinstance(memory, int):
+        words.append(f"{memory / _BYTES:.0f} GiB of memory")
+    if system := machine.get("system"):
+        words.append(str(system))
+    return ", ".join(words)
+
+
+def flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one level, keys joined by a blank."""
+    out: dict[str, Any] = {}
+    for key, value in data.items():
+        name = f"{prefix}{key}"
+        out |= flat(value, f"{name} ") if isinstance(value, dict) else {name: value}
+    return out
+
+
+def _run(run: Run) -> Pairs:
+    info = run.info
+    git = info.git or {}
+    commit = f"{git['commit']}{', with local changes' if git.get('dirty') else ''}" if git else NONE
+    rows = [
+        ("id", info.run_id),
+        ("label", info.label or NONE),
+        ("started", info.created),
+        ("status", info.status),
+        ("took", seconds(info.wall_s)),
+        ("launcher", info.launcher),
+        ("commit", commit),
+        ("trials", str(len(run.trials))),
+    ]
+    if run.dropped:
+        rows.append(("lines cut off and dropped", str(run.dropped)))
+    return rows
+
+
+def _suite(run: Run) -> Pairs:
+    suite = run.info.suite
+    return [
+        ("name", suite.name),
+        ("description", suite.description or NONE),
+        ("cells", str(len(suite.cells))),
+        ("trials of each cell", str(suite.trials)),
+        ("steps of the job", str(suite.steps)),
+        ("seed", str(suite.seed)),
+        ("deadline", seconds(suite.deadline_s)),
+        ("training text", suite.data or "the workload's own"),
+    ]
+
+
+def _words(name: str) -> str:
+    return name.removesuffix("_bytes").replace("_", " ")
+
+
+def _value(name: str, value: Any) -> str:
+    if value is None:
+        return NONE
+    if name.endswith("_bytes") and isinstance(value, int):
+        return f"{value / _BYTES:.1f} GiB"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
