@@ -1,0 +1,120 @@
+"""What is kept between runs: compiled functions and fault-free references, and their keys.
+
+A key covers everything that could change the bits: the workload's source and text, the
+modules that shape the program, the topology, versions, XLA's flags and the processor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recoverybench import catalogue, provenance
+from recoverybench.cells import Cell
+
+ROOT_VARIABLE = "RECOVERYBENCH_CACHE"
+
+_SHAPING = ("program", "workload", "data", "text", "training")
+"""Modules of the worker that decide what is computed."""
+
+
+def root() -> Path:
+    """Directory of the cache: ``$RECOVERYBENCH_CACHE``, else the user's cache directory."""
+    if named := os.environ.get(ROOT_VARIABLE):
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "recoverybench"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Addresses in the cache for one job.
+
+    Attributes:
+        program: of its compiled functions. reference: of its fault-free run.
+    """
+
+    program: str
+    reference: str
+
+    @classmethod
+    def of(
+        cls, cell: Cell, seed: int, steps: int, data: str | None, environment: Mapping[str, str]
+    ) -> Keys:
+        """The keys of a cell's job.
+
+        Args:
+            cell: its workload and topology count.
+            seed, steps, data: of the suite.
+            environment: what the workers get (XLA's flags among it).
+        """
+        program = {
+            "workload": cell.workload,
+            "topology": cell.topology,
+            "sources": _sources(cell.workload.partition(":")[0]),
+            "text": _digest(_text(data)),
+            "versions": provenance.versions(),
+            "python": sys.version,
+            "processor": _processor(),
+            "environment": {
+                k: environment.get(k, os.environ.get(k)) for k in ("XLA_FLAGS", "JAX_PLATFORMS")
+            },
+        }
+        reference = {**program, "seed": seed, "steps": steps}
+        return cls(_key(program), _key(reference))
+
+    @property
+    def executables(self) -> Path:
+        """Directory of the executable store."""
+        return root() / "executables" / self.program
+
+    @property
+    def reference_file(self) -> Path:
+        """File of the fault-free run's record."""
+        return root() / "references" / f"{self.reference}.json"
+
+
+def jax_cache() -> Path:
+    """Directory of JAX's own persistent compilation cache."""
+    return root() / "jax"
+
+
+def _key(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _sources(family: str) -> str:
+    path = catalogue.find("workloads", family).path
+    worker = Path(__file__).parent / "worker"
+    files = [worker / f"{name}.py" for name in _SHAPING]
+    return _digest(*([path] if path else []), *files)
+
+
+def _text(data: str | None) -> Path:
+    return Path(data) if data else catalogue.workloads_dir() / "data"
+
+
+def _digest(*paths: Path) -> str:
+    total = hashlib.sha256()
+    for path in paths:
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            total.update(file.read_bytes())
+    return total.hexdigest()
+
+
+def _processor() -> str:
+    """What the compiler may have used: an executable of one CPU can crash another."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    wanted = ("model name", "flags", "Features")
+    found = sorted({line for line in lines if line.startswith(wanted)})
+    return hashlib.sha256("\n".join([platform.machine(), *found]).encode()).hexdigest()

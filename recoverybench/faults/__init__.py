@@ -1,0 +1,1 @@
+"""Faults: what is broken. One file each; see `base` for what a fault is."""

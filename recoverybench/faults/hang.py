@@ -1,0 +1,30 @@
+"""SIGSTOP: the process is there and does nothing, its sockets stay open, its heart stands still.
+
+It stands for a frozen host or a process stuck in the kernel. Nobody gets an error; what
+notices is a watchdog on the steps, or the heartbeat timeout. A stopped worker is ended by
+SIGKILL when the strategy or the end of the trial has done with it.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from recoverybench.errors import bad_value
+from recoverybench.faults.base import strike
+from recoverybench.job import Job
+from recoverybench.member import Member
+
+
+class Hang:
+    """See `faults.base.Fault`."""
+
+    def inject(self, job: Job, victim: Member) -> None:
+        """Stop it."""
+        strike(job, victim, "hang", signal.SIGSTOP)
+
+
+def create(argument: str | None) -> Hang:
+    """``hang`` takes no argument."""
+    if argument is not None:
+        raise bad_value("fault", f"hang:{argument}", "'hang' without an argument")
+    return Hang()

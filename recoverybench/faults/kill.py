@@ -1,0 +1,25 @@
+"""SIGKILL: the machine is gone, nothing runs any more, its sockets are closed by the kernel."""
+
+from __future__ import annotations
+
+import signal
+
+from recoverybench.errors import bad_value
+from recoverybench.faults.base import strike
+from recoverybench.job import Job
+from recoverybench.member import Member
+
+
+class Kill:
+    """See `faults.base.Fault`."""
+
+    def inject(self, job: Job, victim: Member) -> None:
+        """Kill it."""
+        strike(job, victim, "kill", signal.SIGKILL)
+
+
+def create(argument: str | None) -> Kill:
+    """``kill`` takes no argument."""
+    if argument is not None:
+        raise bad_value("fault", f"kill:{argument}", "'kill' without an argument")
+    return Kill()

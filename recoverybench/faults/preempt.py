@@ -1,0 +1,47 @@
+"""SIGTERM, a grace period, then SIGKILL: a preemption that announces itself.
+
+``preempt:GRACE`` sets the grace period (``preempt:30s``; 250ms if nothing is said, which
+is ten steps of the tiny workloads). The notice reaches a job that goes on training, and
+the injection is the moment of the SIGKILL. JAX's preemption notifier swallows SIGTERM, so
+a strategy that does not listen for the notice loses what was not saved. A job that ends
+within the grace period had nothing to recover from.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from recoverybench.faults.base import strike
+from recoverybench.job import Job
+from recoverybench.member import Member
+from recoverybench.units import parse_duration
+
+DEFAULT_GRACE = "250ms"
+
+
+class Preempt:
+    """See `faults.base.Fault`.
+
+    Args:
+        grace_s: from SIGTERM to SIGKILL.
+    """
+
+    def __init__(self, grace_s: float) -> None:
+        self._grace_s = grace_s
+
+    def inject(self, job: Job, victim: Member) -> None:
+        """Give notice, let it go on, and kill it when the grace period is over."""
+        notice = job.journal.log("notice", fault="preempt", worker=victim.rank)
+        job.signal(victim, signal.SIGTERM)
+        victim.tell({"kind": "release"})
+        with job.span("grace period"):
+            job.pump(lambda: job.finished() or not victim.alive, self._grace_s)
+        if job.finished():  # all the effect it had was the notice
+            job.injected = job.journal.log("inject", notice, fault="preempt", worker=victim.rank)
+        elif victim.alive:
+            strike(job, victim, "preempt", signal.SIGKILL)
+
+
+def create(argument: str | None) -> Preempt:
+    """``preempt`` or ``preempt:GRACE``."""
+    return Preempt(parse_duration(argument or DEFAULT_GRACE, "fault preempt: grace period"))

@@ -1,0 +1,365 @@
+"""The job under test, as the supervisor sees it: one loop over exits, messages and timers.
+
+Faults and strategies are written as plain sequences over this object; whatever they wait
+for goes through `Job.pump`, so there is one place where anything can happen, and nothing
+is waited for by sleeping. Every instant goes into the supervisor's journal.
+"""
+
+from __future__ import annotations
+
+import selectors
+import signal
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from recoverybench.errors import HarnessError
+from recoverybench.hub import Connection, Hub
+from recoverybench.journal_writer import Journal
+from recoverybench.launchers.base import How, Launcher
+from recoverybench.member import Member
+from recoverybench.ports import Ports
+from recoverybench.protocol import Board, JobSpec, Place
+
+PROBE_S = 0.5
+"""A healthy worker answers a probe within microseconds, also deep inside a collective; half
+a second is what a loaded machine may take to schedule it."""
+
+EXIT_S = 5.0
+"""How long ended processes may take to be gone."""
+
+
+class Job:
+    """One job: its workers over all generations.
+
+    Args:
+        spec: what the job is. launcher: starts and ends its workers.
+        directory: private directory for the socket and the board.
+        logs: directory of the workers' logs. journal: the supervisor's.
+        watchdog_s: no completed step for that long is evidence; None: no watchdog.
+        deadline: CLOCK_MONOTONIC ns after which `pump` gives up.
+    """
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        launcher: Launcher,
+        directory: Path,
+        logs: Path,
+        journal: Journal,
+        watchdog_s: float | None,
+        deadline: int,
+    ) -> None:
+        self.spec = spec
+        self.journal = journal
+        self.generation = 0
+        self.evidence: list[tuple[str, str]] = []
+        self.injected: int | None = None
+        self.overdue = False
+        self.members: list[Member] = []
+        self._launcher = launcher
+        self._logs = logs
+        self._deadline = deadline
+        self._watchdog_s = watchdog_s
+        self._probes = 0
+        self._attempts: dict[int, int] = {}
+        self._ports = Ports()
+        self._board = Board(Path(spec.board), spec.workers, create=True)
+        self._last_steps = self._board.steps()
+        self._last_progress = time.monotonic()
+        self._hub = Hub(directory / "s")
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._hub.socket, selectors.EVENT_READ, self._accept)
+
+    # What a job consists of
+
+    def ranks(self) -> list[Member]:
+        """The members that have a place in the current generation, by rank."""
+        members = [m for m in self.members if m.generation == self.generation]
+        return sorted(members, key=lambda m: m.rank or 0)
+
+    def survivors(self) -> list[Member]:
+        """Living members with a rank, by rank."""
+        members = [m for m in self.members if m.alive and m.rank is not None]
+        return sorted(members, key=lambda m: m.rank or 0)
+
+    def standbys(self) -> list[Member]:
+        """Living members without a rank."""
+        return [m for m in self.members if m.alive and m.rank is None]
+
+    def span(self, name: str) -> AbstractContextManager[None]:
+        """A span of the supervisor's own."""
+        return self.journal.span(name)
+
+    # Starting, placing, ending
+
+    def spawn(self, slot: int, how: How, rank: int | None) -> Member:
+        """Start a process in that slot; it takes no place yet."""
+        key = slot if rank is None else rank
+        attempt = self._attempts.get(key, -1) + 1
+        self._attempts[key] = attempt
+        log = self._logs / f"{slot}.{attempt}.log"
+        process = self._launcher.start(self._hub.address, slot, attempt, how, log)
+        self.journal.log("spawn", worker=key, attempt=attempt, pid=process.pid, how=how)
+        member = Member(slot, rank, attempt, process)
+        member.outbox.append(self.spec.as_message())
+        self.members.append(member)
+        self._selector.register(process.fd, selectors.EVENT_READ, lambda: self._exited(member))
+        return member
+
+    def coordinator(self) -> str:
+        """A new address for a coordination service."""
+        return f"127.0.0.1:{self._ports.take()}"
+
+    def begin_generation(self) -> str:
+        """Count one generation on; returns the address of its coordination service."""
+        self.generation += 1
+        return self.coordinator()
+
+    def place(self, member: Member, rank: int, coordinator: str, kind: str = "start") -> None:
+        """Give a member its rank in the current generation."""
+        if member.rank is None:  # a standby becomes the next incarnation of that rank
+            member.attempt = self._attempts[rank] = self._attempts.get(rank, -1) + 1
+        member.take(Place(self.generation, rank, member.attempt, coordinator), kind)
+
+    def end(self, members: Iterable[Member], why: str) -> list[Member]:
+        """SIGKILL; returns those that were alive. `await_ended` waits for them."""
+        hit = [m for m in members if m.alive]
+        for member in hit:
+            member.why = member.why or why
+            self._launcher.signal(member.process, signal.SIGKILL)
+        return hit
+
+    def signal(self, member: Member, number: int) -> None:
+        """Send any signal."""
+        self._launcher.signal(member.process, number)
+
+    def await_ended(self, members: Iterable[Member]) -> None:
+        """Wait until these are gone.
+
+        Raises:
+            HarnessError: one is still there after `EXIT_S` (it cannot be killed).
+        """
+        waited = list(members)
+        end = time.monotonic() + EXIT_S
+        while any(m.alive for m in waited):
+            left = end - time.monotonic()
+            if left <= 0:
+                stuck = [m for m in waited if m.alive]
+                raise HarnessError(
+                    f"{stuck[0].name} (pid {stuck[0].process.pid}) does not end after SIGKILL"
+                )
+            self._turn(left)
+
+    # Noticing
+
+    def note_evidence(self, mechanism: str, observer: int | None, detail: str) -> None:
+        """Write evidence down. Before the injection it is kept too: it spoils the trial."""
+        self.evidence.append((mechanism, detail))
+        self.journal.log("evidence", mechanism=mechanism, worker=observer, detail=detail)
+
+    def unresponsive(self) -> list[Member]:
+        """Members with a rank that do not answer a probe in time, or are gone."""
+        self._probes += 1
+        asked = self.survivors()
+        for member in asked:
+            member.tell({"kind": "ping", "id": self._probes})
+        answered = lambda: all(self._probes in m.pongs or not m.alive for m in asked)  # noqa: E731
+        with self.span("probe the workers"):
+            self.pump(answered, PROBE_S)
+        return [m for m in asked if m.alive and self._probes not in m.pongs]
+
+    def dead(self) -> list[Member]:
+        """Members of the current generation whose process has ended."""
+        return [m for m in self.ranks() if not m.alive]
+
+    def finished(self) -> bool:
+        """Every rank has done the last step."""
+        ranks = self.ranks()
+        return len(ranks) == self.spec.workers and all(m.done for m in ranks)
+
+    def running(self) -> bool:
+        """Every rank has completed the first step of this generation."""
+        ranks = self.ranks()
+        return len(ranks) == self.spec.workers and all(
+            m.running == self.generation for m in ranks
+        )
+
+    def lost(self) -> bool:
+        """A member that the current generation needs has ended or failed for good."""
+        return any(not m.alive or m.failed is not None for m in self.ranks())
+
+    # The loop
+
+    def begin_deadline(self, deadline_s: float) -> None:
+        """From now on the trial's deadline counts."""
+        self._deadline = time.monotonic_ns() + round(deadline_s * 1e9)
+
+    def pump(self, until: Callable[[], bool], timeout_s: float | None = None) -> bool:
+        """Handle whatever happens until the condition holds; returns whether it does.
+
+        Ends early, with False, at the timeout, and at the trial's deadline (`overdue`).
+        """
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        while not until():
+            now = time.monotonic()
+            left = self._deadline / 1e9 - now
+            if left <= 0:
+                if not self.overdue:
+                    self.journal.log("deadline")
+                self.overdue = True
+                return False
+            if end is not None:
+                if now >= end:
+                    return False
+                left = min(left, end - now)
+            self._turn(left)
+        return True
+
+    def _turn(self, timeout_s: float) -> None:
+        watching = self._watching()
+        if watching:
+            assert self._watchdog_s is not None
+            timeout_s = min(timeout_s, self._watchdog_s / 20)
+        for key, _ in self._selector.select(max(0.0, timeout_s)):
+            key.data()
+        if watching:
+            self._watch()
+
+    def _watching(self) -> bool:
+        """The watchdog looks while every rank is between its first step and its last."""
+        ranks = self.ranks()
+        return (
+            self._watchdog_s is not None
+            and not self.evidence
+            and bool(ranks)
+            and all(m.running == self.generation and not m.done for m in ranks)
+        )
+
+    def _watch(self) -> None:
+        assert self._watchdog_s is not None
+        steps, now = self._board.steps(), time.monotonic()
+        if steps != self._last_steps:
+            self._last_steps, self._last_progress = steps, now
+        elif now - self._last_progress > self._watchdog_s:
+            self._last_progress = now
+            self.note_evidence(
+                "watchdog", None, f"no step completed for {self._watchdog_s:g} s: at {min(steps)}"
+            )
+
+    def _accept(self) -> None:
+        connection = self._hub.accept()
+        self._selector.register(
+            connection.socket, selectors.EVENT_READ, lambda: self._heard(connection)
+        )
+
+    def _heard(self, connection: Connection) -> None:
+        messages = connection.receive()
+        if messages is None:
+            self._hang_up(connection)
+            return
+        for message in messages:
+            if message["kind"] == "hello":
+                self._greet(connection, message)
+                continue
+            member = next((m for m in self.members if m.connection is connection), None)
+            if member is None:  # a stranger: nobody speaks before saying hello
+                self._hang_up(connection)
+                return
+            member.hear(message)
+            if message["kind"] == "failed":
+                self.evidence.append((str(message["mechanism"]), str(message["detail"])))
+
+    def _greet(self, connection: Connection, message: dict[str, object]) -> None:
+        for member in self.members:
+            if member.process.pid == message.get("pid") and member.connection is None:
+                member.connection = connection
+                for waiting in member.outbox:
+                    connection.send(waiting)
+                member.outbox.clear()
+
+    def _hang_up(self, connection: Connection) -> None:
+        self._selector.unregister(connection.socket)
+        connection.socket.close()
+        for member in self.members:
+            if member.connection is connection and member.alive and member.why is None:
+                self.note_evidence("connection_lost", None, f"{member.name} hung up")
+
+    def _exited(self, member: Member) -> None:
+        ended = self._launcher.reap(member.process)
+        if ended is None:
+            return
+        t = time.monotonic_ns()
+        # The pidfd is closed by now; the selector only needs its number to forget it.
+        self._selector.unregister(member.process.fd)
+        member.ended = ended
+        key = member.slot if member.rank is None else member.rank
+        self.journal.log(
+            "exit",
+            t,
+            worker=key,
+            attempt=member.attempt,
+            pid=member.process.pid,
+            code=ended.code,
+            signal=ended.signal,
+            ours=member.why is not None,
+            reason=member.why or "own",
+        )
+        if member.why in (None, "inject") and member.rank is not None:
+            how = ended.signal or f"exit code {ended.code}"
+            mechanism, reason = "process_exit", ""
+            if member.why is None:
+                mechanism, reason = last_words(member.process.log)
+            self.note_evidence(mechanism, None, f"{member.name}: {how}{reason}")
+
+    # The end
+
+    def close(self) -> None:
+        """End every process of the job and give everything back."""
+        try:
+            # The coordination service goes last: its clients abort when it ends before them.
+            for last in (False, True):
+                leaving = [m for m in self.members if m.alive and (m.rank == 0) == last]
+                for member in leaving:
+                    member.why = "end"
+                    member.tell({"kind": "exit"})
+                quick = [m for m in leaving if m.connection is not None and m.failed is None]
+                self._await_quietly(quick, 2.0)
+                self._await_quietly(self.end(leaving, "end"), EXIT_S)
+            stuck = [m for m in self.members if m.alive]
+            if stuck:
+                raise HarnessError(f"pid {stuck[0].process.pid} does not end after SIGKILL")
+        finally:
+            for member in self.members:
+                if member.connection is not None:
+                    member.connection.socket.close()
+            self._selector.close()
+            self._hub.close()
+            self._ports.close()
+
+    def _await_quietly(self, members: list[Member], timeout_s: float) -> None:
+        end = time.monotonic() + timeout_s
+        while any(m.alive for m in members) and time.monotonic() < end:
+            self._turn(end - time.monotonic())
+
+
+def last_words(log: Path) -> tuple[str, str]:
+    """(mechanism, reason) of a worker that ended by itself, from what it last wrote.
+
+    The coordination service's client ends its process by itself; only its log says whether
+    a missing heartbeat or a lost coordinator was the reason.
+    """
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 16_384))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return "process_exit", ""
+    fatal = [line for line in text.splitlines() if line.startswith(("F", "*** ")) or "rror" in line]
+    reason = f" ({fatal[-1].strip()[:200]})" if fatal else ""
+    lowered = text.lower()
+    if "heartbeat timeout" in lowered or "heartbeat" in reason.lower():
+        return "heartbeat", reason
+    return "process_exit", reason
+

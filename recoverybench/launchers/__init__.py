@@ -1,0 +1,1 @@
+"""Launchers: how workers are started, signalled and seen to end. One file each."""

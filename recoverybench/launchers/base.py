@@ -1,0 +1,54 @@
+"""What a launcher does. Strategies, faults and the timeline do not know which one it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+How = Literal["cold", "warm"]
+"""``cold``: a new interpreter with every import to do; ``warm``: the imports are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One started worker process.
+
+    Attributes:
+        pid: process id. fd: becomes readable when the process has ended; the owner of this
+            object reaps it through `Launcher.reap`.
+        how: how it was started. log: where its output goes.
+    """
+
+    pid: int
+    fd: int
+    how: How
+    log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended: exit code, or the name of the signal that ended it."""
+
+    code: int | None
+    signal: str | None
+
+
+class Launcher(Protocol):
+    """Starts and ends workers."""
+
+    def start(self, address: str, slot: int, attempt: int, how: How, log: Path) -> Process:
+        """Start a worker that will connect to the control channel at `address`.
+
+        Raises:
+            HarnessError: it could not be started.
+        """
+
+    def signal(self, process: Process, number: int) -> None:
+        """Send a signal; a process that has ended is no error."""
+
+    def reap(self, process: Process) -> Ended | None:
+        """How it ended, or None while it runs. After an answer `process.fd` is closed."""
+
+    def close(self) -> None:
+        """End everything that this launcher still holds."""

@@ -1,0 +1,96 @@
+"""What an earlier supervisor may have left behind: found by its mark, and removed.
+
+Workers die with their supervisor by the kernel's hand. This is for what that misses: a
+process that gave up its parent-death signal, and working directories after a SIGKILL.
+Only what carries the mark of a supervisor that no longer runs is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+OWNER_VARIABLE = "RECOVERYBENCH_OWNER"
+"""In the environment of everything that a supervisor starts: whose it is."""
+
+PREFIX = "recoverybench-"
+_MARK = re.compile(r"(\d+)-(\d+)")
+
+
+def owner_mark() -> str:
+    """This process, for all time since boot: ``pid-starttime``."""
+    return f"{os.getpid()}-{_start_time(os.getpid())}"
+
+
+def working_directory() -> Path:
+    """A new private directory, marked as this process's.
+
+    Under TMPDIR, unless that is so long that a Unix socket in it could not be addressed.
+    """
+    base = tempfile.gettempdir()
+    if len(base) > 40:
+        base = "/tmp"
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{owner_mark()}-", dir=base))
+
+
+def processes() -> list[int]:
+    """Processes of supervisors that no longer run."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with suppress(OSError):
+            mark = _variable((entry / "environ").read_bytes())
+            if mark and not _runs(mark):
+                found.append(int(entry.name))
+    return found
+
+
+def directories() -> list[Path]:
+    """Working directories of supervisors that no longer run."""
+    found = []
+    for base in {tempfile.gettempdir(), "/tmp"}:
+        for path in Path(base).glob(f"{PREFIX}*"):
+            mark = _MARK.match(path.name.removeprefix(PREFIX))
+            if mark and path.is_dir() and path.stat().st_uid == os.getuid():
+                if not _runs(mark.group(0)):
+                    found.append(path)
+    return found
+
+
+def reap() -> tuple[int, int]:
+    """Remove both kinds; returns how many processes and directories there were."""
+    pids, paths = processes(), directories()
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    for path in paths:
+        shutil.rmtree(path, ignore_errors=True)
+    return len(pids), len(paths)
+
+
+def _variable(environ: bytes) -> str | None:
+    for item in environ.split(b"\0"):
+        if item.startswith(OWNER_VARIABLE.encode() + b"="):
+            value = item.split(b"=", 1)[1].decode(errors="replace")
+            return value if _MARK.fullmatch(value) else None
+    return None
+
+
+def _runs(mark: str) -> bool:
+    pid, start = mark.split("-")
+    try:
+        return _start_time(int(pid)) == int(start)
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def _start_time(pid: int) -> int:
+    """Start of a process in clock ticks since boot: a pid that is used again has another."""
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[19])

@@ -1,0 +1,77 @@
+"""The fault-free run that every trial is compared with: made once, kept in the cache."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from recoverybench.bench import Bench
+from recoverybench.cache import Keys
+from recoverybench.errors import HarnessError
+from recoverybench.journal import read_trial
+from recoverybench.results import replace_file
+from recoverybench.trial import Place, Plan, run_job
+from recoverybench.verify import Reference, reference_of
+
+
+def reference_for(
+    plan: Plan, bench: Bench, keys: Keys, place: Callable[[], Place], told: Callable[[str], None]
+) -> Reference:
+    """The reference for the plan's job: from the cache, or by running it now.
+
+    Running it also fills the executable store, so it is run again when that is empty.
+
+    Args:
+        plan: of any trial of the job. bench, keys: where it runs, and its addresses.
+        place: makes the directories for its journals and logs, if it is run.
+        told: receives words for the progress display.
+
+    Raises:
+        HarnessError: the job does not run to its end even without a fault.
+    """
+    kept = _kept(keys.reference_file)
+    if kept is not None and (plan.cell.compile_cache != "executable" or _stored(plan, keys)):
+        return kept
+    cell = dataclasses.replace(plan.cell, compile_cache="executable", watchdog_s=None)
+    where = place()
+    plain = dataclasses.replace(plan, trial="reference", cell=cell, victim=None)
+    problem = run_job(plain, bench, keys, where, told)
+    if problem is not None:
+        raise HarnessError(f"no fault, and yet: {problem} (logs: {where.logs})")
+    reference = reference_of(read_trial(where.journals).all, keys.reference)
+    keys.reference_file.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(keys.reference_file, json.dumps(reference.as_dict()).encode())
+    return reference
+
+
+def load_reference(path: Path) -> Reference:
+    """A reference as kept with a run, or in the cache.
+
+    Raises:
+        HarnessError: it cannot be read.
+    """
+    try:
+        return Reference.from_dict(json.loads(path.read_bytes()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise HarnessError(f"{path}: not a reference: {error}") from error
+
+
+def _kept(path: Path) -> Reference | None:
+    """A damaged file in the cache is as good as none: it is made again."""
+    try:
+        return load_reference(path)
+    except HarnessError:
+        return None
+
+
+def _stored(plan: Plan, keys: Keys) -> bool:
+    """Every function of every rank is in the executable store."""
+    workers = int(plan.cell.topology.partition("x")[0])
+    names = ("init", "step", "signature")
+    return all(
+        (keys.executables / f"{name}.{rank}.bin").is_file()
+        for name in names
+        for rank in range(workers)
+    )

@@ -1,0 +1,1 @@
+"""Strategies: how the job comes back. One file each; see `base` for what a strategy is."""

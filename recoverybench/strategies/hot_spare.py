@@ -1,0 +1,27 @@
+"""As elastic; a standby that is already started, imports done, takes the broken rank."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from recoverybench.job import Job
+from recoverybench.member import Member
+from recoverybench.strategies.elastic import Elastic
+
+
+class HotSpare(Elastic):
+    """See `strategies.base.Strategy`."""
+
+    standbys: ClassVar[int] = 1
+    name: ClassVar[str] = "hot-spare"
+
+    def replacement(self, job: Job, rank: int) -> Member:
+        """The standby, or a new process when there is none left."""
+        standbys = [m for m in job.standbys() if m.ready]
+        return standbys[0] if standbys else super().replacement(job, rank)
+
+
+def create(argument: str | None) -> HotSpare:
+    """``hot-spare`` takes no argument."""
+    assert argument is None
+    return HotSpare()

@@ -1,0 +1,114 @@
+"""Orbax, as a training job uses it: asynchronous saves, and a restore onto a mesh.
+
+One checkpoint holds the items ``state`` (the leaves, by name) and ``data`` (the position
+of the input pipeline, as JSON).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+from orbax.checkpoint._src.futures import signaling_client
+
+from recoverybench.worker.program import Shardings, Signature
+
+State = dict[str, jax.Array]
+
+
+class Checkpoints:
+    """The checkpoints of one generation of the job, in one directory.
+
+    Args:
+        directory: persistent storage that all workers see.
+        timeout_s: how long a save may wait for the other workers.
+        committed: called with a step once it is durable, from Orbax's thread (worker 0 only).
+    """
+
+    def __init__(
+        self, directory: Path, timeout_s: float, committed: Callable[[int], object]
+    ) -> None:
+        self._saving = 0
+        self._manager = ocp.CheckpointManager(
+            directory,
+            item_names=("state", "data"),
+            options=ocp.CheckpointManagerOptions(
+                create=True,
+                step_prefix=None,
+                async_options=ocp.AsyncOptions(
+                    timeout_secs=int(timeout_s),
+                    post_finalization_callback=lambda: committed(self._saving),
+                ),
+            ),
+        )
+
+    def steps(self) -> list[int]:
+        """Steps on the disk, newest first. Only right while no save is in flight."""
+        return sorted(self._manager.all_steps(read=True), reverse=True)
+
+    def save(self, step: int, state: Mapping[str, jax.Array], data: Mapping[str, Any]) -> None:
+        """Begin an asynchronous save; waits for the previous one to end first."""
+        self._manager.wait_until_finished()
+        self._saving = step
+        self._manager.save(
+            step,
+            args=ocp.args.Composite(
+                state=ocp.args.StandardSave(dict(state)), data=ocp.args.JsonSave(dict(data))
+            ),
+        )
+
+    def restore(
+        self, step: int, signature: Signature, places: Shardings
+    ) -> tuple[State, dict[str, Any]]:
+        """Read a step: (leaves by name, on every device of the mesh; the data item)."""
+        target = {
+            leaf.name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=places.replicated)
+            for leaf in signature.leaves
+        }
+        item = self._manager.restore(
+            step,
+            args=ocp.args.Composite(
+                state=ocp.args.StandardRestore(target), data=ocp.args.JsonRestore()
+            ),
+        )
+        return item["state"], item["data"]
+
+    def finish(self) -> None:
+        """Wait until what was saved is durable. Raises what the save raised."""
+        self._manager.wait_until_finished()
+
+    def abandon(self, deadline_s: float) -> list[str]:
+        """Give up whatever is in flight, and let go of the dead job's coordination client.
+
+        Call it after the distributed runtime was shut down: only then do Orbax's threads
+        stop waiting for workers that are gone. Returns the first lines of errors that they
+        raised on their way out, which the failure explains.
+        """
+        errors = []
+        end = time.monotonic() + deadline_s
+        try:
+            self._manager.close()
+        except Exception as error:  # whatever a dying save raises is a consequence
+            errors.append(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
+        for thread in _save_threads():
+            thread.join(max(0.0, end - time.monotonic()))
+            if thread.is_alive():
+                errors.append(f"thread {thread.name} is still alive after {deadline_s:.0f} s")
+        # Orbax keeps the first client it saw; after a rejoin it would speak to the dead one.
+        signaling_client.get_signaling_client.cache_clear()
+        return errors
+
+
+def _save_threads() -> list[threading.Thread]:
+    """Threads in which Orbax writes, signals and finalizes."""
+    mine = ("save_finalize", "async_save", "_SignalingThread")
+    return [
+        thread
+        for thread in threading.enumerate()
+        if thread.name.startswith(mine) or type(thread).__module__.startswith("orbax.")
+    ]

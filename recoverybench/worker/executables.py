@@ -1,0 +1,142 @@
+"""Where the compiled functions come from: a store of executables, JAX's cache, or XLA.
+
+``executable``  serialized executables, one file a function and rank, made by a fault-free
+                run; loading one skips tracing and compiling. A worker keeps the bytes in
+                memory, since clearing the backends of a dead job takes its executables along.
+``persistent``  JAX's persistent compilation cache: traced again, then read. Only process 0
+                writes it, and the keys differ by rank, so the other ranks compile.
+``off``         traced and compiled.
+
+An executable that was itself read from JAX's persistent cache fails when it is serialized
+again and loaded later ("Function … not found"), so the store is only ever filled from a
+fresh compilation.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax.experimental import serialize_executable
+
+from recoverybench.worker.program import Program, Shardings, Signature
+
+FUNCTIONS = ("init", "step")
+
+
+class Executables:
+    """The functions of one rank, ready to run or about to be made.
+
+    Args:
+        mode: ``executable`` | ``persistent`` | ``off``.
+        directory: of the executable store; None where it is not used.
+        rank: process index whose executables these are.
+        trace: makes the `Program`; called only when something must be traced.
+    """
+
+    def __init__(
+        self, mode: str, directory: Path | None, rank: int, trace: Callable[[], Program]
+    ) -> None:
+        self._mode = mode
+        self._directory = directory if mode == "executable" else None
+        self._rank = rank
+        self._trace = trace
+        self._program: Program | None = None
+        self._blobs: dict[str, bytes] = {}
+        self._signature: Signature | None = None
+
+    def preload(self) -> None:
+        """Read the store's bytes into memory, so that a recovery finds them there."""
+        if self._directory is None:
+            return
+        for name in (*FUNCTIONS, "signature"):
+            with suppress(FileNotFoundError):
+                self._blobs[name] = self._path(name).read_bytes()
+        if "signature" in self._blobs:
+            self._signature = pickle.loads(self._blobs.pop("signature"))
+
+    @property
+    def signature(self) -> Signature:
+        """Leaves and batch of the program; traced abstractly when the store has none."""
+        if self._signature is None:
+            self._signature = self._traced().signature
+        return self._signature
+
+    def get(self, function: str, places: Shardings) -> tuple[Any, str]:
+        """The compiled function for this mesh, and a name from `vocabulary.CACHE_STATES`."""
+        blob = self._blobs.get(function)
+        if blob is not None:
+            return serialize_executable.deserialize_and_load(*pickle.loads(blob)), "executable"
+        watch = _CacheWatch()
+        with watch:
+            compiled = self._traced().lower(function, places).compile()
+        if self._directory is not None:
+            self._keep(function, pickle.dumps(serialize_executable.serialize(compiled)))
+            self._keep("signature", pickle.dumps(self.signature))
+        return compiled, watch.status(self._mode)
+
+    def _traced(self) -> Program:
+        if self._program is None:
+            self._program = self._trace()
+        return self._program
+
+    def _keep(self, name: str, blob: bytes) -> None:
+        if name != "signature":
+            self._blobs[name] = blob
+        path = self._path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Renamed into place: a worker that is killed meanwhile leaves no half a file behind.
+        fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
+        with os.fdopen(fd, "wb") as file:
+            file.write(blob)
+        Path(temporary).replace(path)
+
+    def _path(self, name: str) -> Path:
+        assert self._directory is not None
+        return self._directory / f"{name}.{self._rank}.bin"
+
+
+class _CacheWatch:
+    """Listens to JAX's own events while a function is compiled."""
+
+    HIT = "/jax/compilation_cache/cache_hits"
+    MISS = "/jax/compilation_cache/cache_misses"
+    COMPILE = "/jax/core/compile/backend_compile_duration"
+
+    def __init__(self) -> None:
+        self._events: set[str] = set()
+        self._compile_s = 0.0
+
+    def __enter__(self) -> None:
+        jax.monitoring.register_event_listener(self._event)
+        jax.monitoring.register_event_duration_secs_listener(self._duration)
+
+    def __exit__(self, *_: object) -> None:
+        jax.monitoring.unregister_event_listener(self._event)
+        jax.monitoring.unregister_event_duration_listener(self._duration)
+
+    def _event(self, name: str, **_: Any) -> None:
+        self._events.add(name)
+
+    def _duration(self, name: str, seconds: float, **_: Any) -> None:
+        if name == self.COMPILE:
+            self._compile_s = max(self._compile_s, seconds)
+
+    def status(self, mode: str) -> str:
+        """What JAX said; its silence is not taken for a hit."""
+        if mode == "off":
+            return "off"
+        if self.HIT in self._events:
+            return "hit"
+        if self.MISS in self._events:
+            return "miss"
+        threshold = jax.config.jax_persistent_cache_min_compile_time_secs
+        if mode == "persistent" and self._compile_s < threshold:
+            return "below_threshold"
+        return "compiled"

@@ -1,0 +1,112 @@
+"""A worker's life: get a place, train, and when a generation fails, leave it and rejoin."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import jax
+
+from recoverybench.protocol import Board, JobSpec, Place
+from recoverybench.worker import runtime, workload
+from recoverybench.worker.channel import Channel
+from recoverybench.journal_writer import Journal
+from recoverybench.worker.training import Equipment, Generation
+
+_COLLECTIVE = re.compile(
+    r"gloo|nccl|collective|all-?reduce|connection (closed|reset)|coordination|heartbeat"
+    r"|unavailable|deadline_exceeded|peer",
+    re.IGNORECASE,
+)
+
+
+def mechanism_of(error: BaseException) -> str:
+    """`collective_error` for what the death of another worker raises, else `exception`.
+
+    Never guessed from the type alone: an out-of-memory error is a `JaxRuntimeError` as well.
+    """
+    if isinstance(error, jax.errors.JaxRuntimeError | ValueError):
+        text = str(error)
+        if _COLLECTIVE.search(text) and "RESOURCE_EXHAUSTED" not in text:
+            return "collective_error"
+    return "exception"
+
+
+def first_line(error: BaseException, limit: int = 300) -> str:
+    """Type and first line of an error."""
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:limit]}"
+
+
+def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
+    """Live to the end of the job. Returns when the last step is done.
+
+    Args:
+        channel: to the supervisor. journal: this attempt's.
+        spec: the job. slot: below `spec.workers` a rank, else a standby.
+    """
+    with journal.span("configure JAX"):
+        cache = spec.jax_cache if spec.compile_cache == "persistent" else None
+        runtime.configure(spec.devices, spec.platform, cache)
+    with journal.span("load the workload"):
+        equipment = Equipment(
+            spec,
+            channel,
+            journal,
+            Board(Path(spec.board), spec.workers),
+            workload.load(spec.workload, spec.data),
+        )
+    place = _first_place(channel, journal, slot >= spec.workers)
+    while True:
+        journal.become(place.rank, place.attempt, place.generation)
+        if slot >= spec.workers:
+            journal.log("assigned", rank=place.rank)
+        journal.log("up")
+        generation = Generation(equipment, place)
+        failure = _run(generation, journal)
+        if failure is None:
+            journal.log("done", step=spec.steps)
+            channel.send("done", step=spec.steps)
+            return
+        channel.send(
+            "failed", generation=place.generation, mechanism=failure[0], detail=failure[1]
+        )
+        if not spec.rejoin:
+            return
+        # Outside the except block: its traceback would keep the old backend alive.
+        place = _leave(generation, place, channel, journal)
+
+
+def _first_place(channel: Channel, journal: Journal, standby: bool) -> Place:
+    if standby:
+        journal.log("up")
+        channel.send("ready")
+    with journal.span("wait for a place"):
+        order = channel.order()
+    return Place.of(order)
+
+
+def _run(generation: Generation, journal: Journal) -> tuple[str, str] | None:
+    """None when the job is done, else (mechanism, detail) of what ended the generation."""
+    try:
+        generation.run()
+    except Exception as error:  # every kind of failure becomes an outcome
+        failure = mechanism_of(error), first_line(error)
+        journal.log("error", mechanism=failure[0], type=type(error).__name__, message=failure[1])
+        return failure
+    return None
+
+
+def _leave(generation: Generation, place: Place, channel: Channel, journal: Journal) -> Place:
+    """Close everything of the failed generation; returns the place in the next one."""
+    runtime.leave(journal)
+    if generation.source is not None:
+        for problem in generation.source.abandon():
+            print(f"recoverybench: while draining the checkpoint manager: {problem}", flush=True)
+    generation.source = None
+    runtime.forget(journal)
+    journal.become(place.rank, place.attempt, place.generation + 1)
+    journal.log("closed")
+    with journal.span("wait for a place"):
+        order = channel.order()
+    return Place.of(order)

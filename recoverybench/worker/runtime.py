@@ -1,0 +1,112 @@
+"""The life cycle of `jax.distributed` and of the backends: join, and leave for good.
+
+Joining again in the same process is what elastic recovery rests on, and it works only in
+one order: out of the except block (a traceback keeps the old backend, and with it the
+gloo sockets on which the other survivors wait), references dropped, the distributed
+runtime closed (which also ends Orbax's wait for its barrier), Orbax's threads drained
+(one of them touching JAX between the clearing and the new start makes `initialize`
+refuse), caches and backends cleared, garbage collected, and then a *new* coordinator
+address, because a coordination service refuses a second incarnation of a worker.
+"""
+
+from __future__ import annotations
+
+import gc
+import select
+import socket
+import time
+
+import jax
+import jax.extend.backend
+import numpy as np
+from jax.sharding import Mesh
+
+from recoverybench.protocol import Place
+from recoverybench.journal_writer import Journal
+
+
+def configure(devices: int, platform: str, cache_dir: str | None) -> None:
+    """Settings that must stand before the first backend opens.
+
+    Args:
+        devices: devices of this process (the host platform is split into that many).
+        platform: JAX platform name.
+        cache_dir: JAX's persistent compilation cache; None: off.
+    """
+    jax.config.update("jax_platforms", platform)
+    jax.config.update("jax_enable_recoverability", True)
+    if platform == "cpu":
+        jax.config.update("jax_num_cpu_devices", devices)
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.config.update("jax_enable_compilation_cache", cache_dir is not None)
+    if cache_dir is not None:
+        jax.config.update("jax_compilation_cache_dir", cache_dir)
+
+
+def await_listener(address: str, deadline_s: float) -> None:
+    """Return once something listens at ``host:port``.
+
+    A client of the coordination service that comes too early sleeps about a second before
+    it tries again, which was two thirds of a hot-spare recovery; a TCP connection in a
+    tight loop with a growing pause finds the listener within milliseconds.
+
+    Raises:
+        TimeoutError: nothing listens after `deadline_s`.
+    """
+    host, port = address.rsplit(":", 1)
+    end = time.monotonic() + deadline_s
+    pause = 0.001
+    while True:
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+            return
+        except OSError:
+            if time.monotonic() > end:
+                raise TimeoutError(
+                    f"no coordinator at {address} after {deadline_s:.0f} s"
+                ) from None
+            select.select([], [], [], pause)
+            pause = min(pause * 1.5, 0.02)
+
+
+def join(place: Place, world: int, heartbeat_s: float, deadline_s: float, journal: Journal) -> Mesh:
+    """Enter the job and return the mesh over all its devices (one axis, ``data``).
+
+    Args:
+        place: rank, generation and coordinator.
+        world: processes of the job.
+        heartbeat_s: heartbeat timeout of the coordination service (it takes whole seconds).
+        deadline_s: how long to wait for the others.
+        journal: receives the spans.
+    """
+    if place.rank != 0:
+        with journal.span("wait for the coordinator"):
+            await_listener(place.coordinator, deadline_s)
+    with journal.span("jax.distributed.initialize"):
+        jax.distributed.initialize(
+            place.coordinator,
+            world,
+            place.rank,
+            initialization_timeout=max(1, round(deadline_s)),
+            heartbeat_timeout_seconds=max(1, round(heartbeat_s)),
+            # Bound to the address that was asked for, not to every interface of the host.
+            coordinator_bind_address=place.coordinator,
+            cluster_detection_method="deactivate",
+        )
+    with journal.span("open the backend"):
+        return Mesh(np.array(jax.devices()), ("data",))
+
+
+def leave(journal: Journal) -> None:
+    """Close the distributed runtime; ends whatever waits for the other workers."""
+    with journal.span("jax.distributed.shutdown"):
+        jax.distributed.shutdown()
+
+
+def forget(journal: Journal) -> None:
+    """Clear everything that belonged to the old backend. Hold no array when calling this."""
+    with journal.span("clear caches and backends"):
+        jax.clear_caches()
+        jax.extend.backend.clear_backends()
+    with journal.span("gc.collect"):
+        gc.collect()

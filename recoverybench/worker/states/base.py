@@ -1,0 +1,56 @@
+"""What a state source does: keep the state while the job is healthy, give it back after."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import jax
+
+from recoverybench.protocol import JobSpec
+from recoverybench.journal_writer import Journal
+from recoverybench.worker.program import Shardings, Signature
+
+Agree = Callable[[str, bool], bool]
+"""(what, mine) -> whether every worker of the generation said True."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A state that came back.
+
+    Attributes:
+        step: the step it belongs to; None: nothing could be restored.
+        state: leaf name -> array, on every device of the mesh. Empty where `step` is None.
+        data: the input pipeline's position.
+        tried: steps that were tried in vain, each with the first line of its error.
+    """
+
+    step: int | None
+    state: dict[str, jax.Array]
+    data: dict[str, Any]
+    tried: tuple[tuple[int, str], ...]
+
+
+class StateSource(Protocol):
+    """One generation's access to a state source."""
+
+    def save(self, step: int, state: Mapping[str, jax.Array], data: Mapping[str, Any]) -> None:
+        """Keep the state after `step`; may go on in the background."""
+
+    def restore(self, signature: Signature, places: Shardings, agree: Agree) -> Restored:
+        """The newest state that every worker can have."""
+
+    def finish(self) -> None:
+        """Wait until everything that was saved is durable; raises what went wrong."""
+
+    def abandon(self) -> list[str]:
+        """Let go of everything after a failure; returns errors, which the failure explains."""
+
+
+def open_source(name: str, spec: JobSpec, journal: Journal) -> StateSource:
+    """The state source of that name (``recoverybench/worker/states/NAME.py``)."""
+    module = importlib.import_module(f"{__package__}.{name.replace('-', '_')}")
+    return cast(StateSource, module.create(spec, journal))

@@ -1,0 +1,74 @@
+"""Orbax on a persistent path that every worker sees: asynchronous saves, newest step first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from recoverybench.protocol import JobSpec
+from recoverybench.worker.checkpoint import Checkpoints
+from recoverybench.journal_writer import Journal
+from recoverybench.worker.program import Shardings, Signature
+from recoverybench.worker.states.base import Agree, Restored
+
+DRAIN_S = 20.0
+"""How long a dying save's threads may take to end before they are reported."""
+
+
+class Storage:
+    """See `states.base.StateSource`."""
+
+    def __init__(self, spec: JobSpec, journal: Journal) -> None:
+        self._journal = journal
+        with journal.span("open the checkpoint manager"):
+            self._checkpoints = Checkpoints(
+                Path(spec.checkpoints),
+                spec.init_timeout_s,
+                lambda step: journal.log("committed", step=step),
+            )
+
+    def save(self, step: int, state: Mapping[str, jax.Array], data: Mapping[str, Any]) -> None:
+        """Begin an asynchronous save."""
+        with self._journal.span("save"):
+            self._checkpoints.save(step, state, data)
+        self._journal.log("save", step=step)
+
+    def restore(self, signature: Signature, places: Shardings, agree: Agree) -> Restored:
+        """Try the steps on the disk, newest first, until one works for every worker."""
+        tried: list[tuple[int, str]] = []
+        with self._journal.span("list the checkpoints"):
+            steps = self._checkpoints.steps()
+        for step in steps:
+            problem, state, data = None, {}, {}
+            try:
+                with self._journal.span("read the checkpoint"):
+                    state, data = self._checkpoints.restore(step, signature, places)
+                    jax.block_until_ready(state)
+                if data.get("step") != step:
+                    problem = f"it holds the data position of step {data.get('step')}"
+            except Exception as error:  # whatever is wrong with a checkpoint, an older one may do
+                problem = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+            with self._journal.span("agree on the checkpoint"):
+                all_well = agree(f"restore/{step}", problem is None)
+            if all_well:
+                return Restored(step, state, data, tuple(tried))
+            tried.append((step, problem or "another worker could not read it"))
+        return Restored(None, {}, {}, tuple(tried))
+
+    def finish(self) -> None:
+        """Wait for the last save."""
+        with self._journal.span("wait for the last save"):
+            self._checkpoints.finish()
+
+    def abandon(self) -> list[str]:
+        """Drain what is in flight."""
+        with self._journal.span("drain the checkpoint manager"):
+            return self._checkpoints.abandon(DRAIN_S)
+
+
+def create(spec: JobSpec, journal: Journal) -> Storage:
+    """Open the storage of one generation (after the rendezvous: opening synchronises)."""
+    return Storage(spec, journal)
