@@ -36,7 +36,7 @@ def answer(rows: Sequence[Row]) -> Markup:
 
 
 def verified(rows: Sequence[Row]) -> str:
-    """What stands behind the word "recovered" in this run: how much was compared.
+    """What stands behind the word "recovered" in this run: how much was compared."""
     checks = [t.verify for r in rows for t in r.trials if t.verify is not None]
     judged = [v for v in checks if v.passed is not None]
     if not judged:
@@ -118,4 +118,4 @@ def _count(n: int, noun: str) -> str:
 def _outcomes(rows: Sequence[Row], *, failures: bool = False) -> str:
     counts = Counter(t.outcome for r in rows for t in r.trials)
     named = [(o, c) for o, c in counts.most_common() if not (failures and o == "recovered")]
-    return ", ".join(f"{c} × {outcome_name(o)}" for o, c in named)  # noqa: RUF001
+    return ", ".join(f"{c} × {outcome_name(o)}" for o, c in named)

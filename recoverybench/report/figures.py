@@ -23,16 +23,19 @@ _LOG_FROM = 10.0
 """The time axis is logarithmic when the longest and the shortest differ by more than this."""
 _JITTER = 0.16
 """How far dots of one row are spread around its middle, in rows."""
+_RUN_COLOURS = 5
+"""Colours that the page has for runs; a sixth run begins again."""
 _MEDIAN = 0.33
 """Half the height of the bar at the median, in rows."""
 _ROW_PX = 58
 """Height of a row, in pixels."""
 
 
-def recovery_figure(rows: Sequence[Row]) -> Figure:
+def recovery_figure(rows: Sequence[Row], *, several: bool = False) -> Figure:
     """Recovery time per cell: a dot for every trial, a bar at the median, the rate beside it.
 
-    Trials without a recovery time stand as crosses in a lane of their own at the right.
+    With `several` runs, each has a colour. Trials without a recovery time stand as crosses in
+    a lane of their own at the right.
     """
     times = [t for r in rows for t in r.times]
     failed = any(len(r.trials) > len(r.times) for r in rows)
@@ -40,7 +43,7 @@ def recovery_figure(rows: Sequence[Row]) -> Figure:
     for y, row in enumerate(rows):
         if row.median_s is not None:
             data.append(_median(y, row))
-        data.append(_dots(y, row))
+        data.append(_dots(y, row, f"--run-{row.run % _RUN_COLOURS}" if several else "--accent"))
         if len(row.trials) > len(row.times):
             data.append(_crosses(y, row))
     layout = _layout(rows)
@@ -50,7 +53,7 @@ def recovery_figure(rows: Sequence[Row]) -> Figure:
             "domain": [0.88, 1],
             "range": [0, 1],
             "showticklabels": False,
-            "fixedrange": True,
+            "showgrid": False,
             "title": {"text": "no recovery"},
         }
     layout["annotations"] = [_beside(y, r.rate, _main(r)) for y, r in enumerate(rows)]
@@ -92,7 +95,7 @@ def phases_figure(rows: Sequence[Row]) -> Figure:
     return {"data": data, "layout": layout}
 
 
-def _dots(y: int, row: Row) -> dict[str, Any]:
+def _dots(y: int, row: Row, colour: str) -> dict[str, Any]:
     back = [t for t in row.trials if t.recovery_s is not None]
     return {
         "type": "scatter",
@@ -115,7 +118,7 @@ def _dots(y: int, row: Row) -> dict[str, Any]:
         "marker": {
             "size": 11 if len(row.trials) <= 30 else 6,
             "opacity": 0.75,
-            "color": ["--accent" if t.outcome == "recovered" else "--bad" for t in back],
+            "color": [colour if t.outcome == "recovered" else "--bad" for t in back],
             "line": {"width": 1, "color": "--card"},
         },
     }
@@ -164,9 +167,16 @@ def _time_axis(times: Sequence[float]) -> dict[str, Any]:
     if not times:
         return axis | {"range": [0, 1], "showticklabels": False}
     if len(positive) == len(times) and max(times) > _LOG_FROM * min(times):
-        low, high = math.log10(min(times)), math.log10(max(times))
         axis["title"]["text"] += " (logarithmic: each step is a factor)"
-        return axis | {"type": "log", "range": [low - 0.12, high + 0.12], "dtick": "D2"}
+        low, high = math.log10(min(times)) - 0.12, math.log10(max(times)) + 0.12
+        ticks = [
+            digit * 10.0**power
+            for power in range(math.floor(low), math.ceil(high) + 1)
+            for digit in (1, 2, 5)
+            if low <= math.log10(digit * 10.0**power) <= high
+        ]
+        texts = [f"{tick:g}" for tick in ticks]
+        return axis | {"type": "log", "range": [low, high], "tickvals": ticks, "ticktext": texts}
     return axis | {"range": [0, 1.08 * max(times) or 1]}
 
 

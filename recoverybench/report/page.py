@@ -59,7 +59,14 @@ def render(runs: Sequence[Run]) -> str:
         level=LEVEL,
         fixed=fixed,
         payload=Markup(embed(payload(runs))),
-        figures=Markup(embed({"recovery": recovery_figure(rows), "phases": phases_figure(rows)})),
+        figures=Markup(
+            embed(
+                {
+                    "recovery": recovery_figure(rows, several=len(runs) > 1),
+                    "phases": phases_figure(rows),
+                }
+            )
+        ),
         plotly=Markup(plotly),
         script=Markup(script),
     )

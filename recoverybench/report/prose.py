@@ -19,7 +19,8 @@ METHOD = (
     "A trigger says when: “step:25” holds the victim exactly before step 25, so that every trial "
     "breaks the same moment.",
     "Recovery time runs from the moment the fault takes effect to the first training step that is "
-    "completed after it; time to progress runs on to the first step that had not been completed before.",
+    "completed after it; time to progress runs on to the first step that had not been completed "
+    "before.",
     "Every process writes down what it does, when it does it; phases are computed from that "
     "afterwards. Nothing is rounded away: a missing or negative duration makes a trial invalid.",
     "Verification compares the recovered training with the same job without a fault: every loss "

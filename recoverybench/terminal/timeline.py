@@ -1,0 +1,253 @@
+"""One trial in the terminal: phases and spans as bars to scale, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from recoverybench.labels import (
+    FACTOR_NAMES,
+    NONE,
+    factor_value,
+    outcome_name,
+    phase_name,
+    seconds,
+)
+from recoverybench.records import Exit, Span, TrialRecord
+from recoverybench.terminal.text import clean, plain
+from recoverybench.vocabulary import MILESTONES, PHASES
+
+_NAME, _TIME, _GAP = 28, 8, 2
+"""Columns for a name, for a duration, and between them and the bar."""
+_MIN_BAR, _MAX_BAR = 20, 80
+_SPANS_SHOWN = 8
+"""Spans of a lane that get a line each; the longest ones."""
+_COLOURS = dict(
+    zip(
+        PHASES,
+        ("red", "magenta", "yellow", "blue", "cyan", "green", "bright_magenta", "bright_cyan", ""),
+        strict=True,
+    )
+)
+
+
+def trial_timeline(record: TrialRecord, console: Console, *, run_path: Path | None = None) -> None:
+    """Print one trial: outcome, phases, a lane for each attempt, evidence, exits, files.
+
+    Args:
+        record: the trial.
+        console: where to; 80 columns are enough.
+        run_path: the run's directory, to name the files of this trial.
+    """
+    for part in (_head(record), _phases(record, console), _lanes(record, console)):
+        _print(console, part)
+    _print(console, _evidence(record))
+    _print(console, _verification(record))
+    _print(console, _processes(record))
+    if run_path is not None:
+        _print(console, _files(record, run_path))
+
+
+def _print(console: Console, lines: Iterable[Text]) -> None:
+    for line in lines:
+        console.print(line)
+    console.print()
+
+
+def _head(record: TrialRecord) -> list[Text]:
+    good = record.outcome == "recovered"
+    first = plain(f"trial {record.trial}", "bold")
+    first.append("  ").append(outcome_name(record.outcome), "bold green" if good else "bold red")
+    if record.recovery_s is not None:
+        first.append(f"  back after {seconds(record.recovery_s)}")
+    if record.time_to_progress_s is not None:
+        first.append(f", progress after {seconds(record.time_to_progress_s)}")
+    cell = record.cell.as_dict()
+    factors = (f"{FACTOR_NAMES[f]} {factor_value(f, value)}" for f, value in cell.items())
+    lines = [first, plain(", ".join(factors), "dim")]
+    if record.error:
+        lines.append(plain(f"error: {record.error}", "red"))
+    victim = NONE if record.victim is None else f"worker {record.victim}"
+    lines.append(
+        Text(
+            f"victim {victim}, last step before {_or_none(record.step_before)}, "
+            f"back at {_or_none(record.restored_step)}, lost steps {_or_none(record.lost_steps)}"
+        )
+    )
+    if record.simulated:
+        lines.append(Text("the fault was simulated", style="yellow"))
+    return lines
+
+
+def _phases(record: TrialRecord, console: Console) -> list[Text]:
+    marks = _marks(record)
+    lines = [Text("phases", style="bold")]
+    if len(marks) < 2:
+        return [*lines, Text("no phase was completed")]
+    window = _window(record)
+    for phase, start, end in zip(PHASES, MILESTONES[:-1], MILESTONES[1:], strict=True):
+        if start not in marks or end not in marks:
+            break
+        duration = record.phases.get(phase)
+        bar = _bar(marks[start], marks[end], window, console)
+        lines.append(_line(phase_name(phase), duration, bar, _COLOURS[phase]))
+    rest = (("unattributed", record.unattributed_s), ("our own verification", record.verify_s))
+    lines += [_line(name, value, "", "dim") for name, value in rest if value is not None]
+    return lines
+
+
+def _lanes(record: TrialRecord, console: Console) -> list[Text]:
+    """For each attempt, its spans between injection and progress, to the phases' scale."""
+    low, high = window = _window(record)
+    lines = [Text(f"what each process was doing, {_scale(window)}", style="bold")]
+    inside = [s for s in record.spans if s.end_s > low and s.start_s < high]
+    inside.sort(key=_lane)
+    for _, group in groupby(inside, key=_lane):
+        spans = list(group)
+        lines.append(plain(_owner(record, spans[0]), "bold dim"))
+        shown = sorted(spans, key=lambda s: s.start_s - s.end_s)[:_SPANS_SHOWN]
+        for span in sorted(shown, key=lambda s: (s.start_s, -s.end_s)):
+            bar = _bar(span.start_s, span.end_s, window, console)
+            style = _span_style(record, span)
+            lines.append(_line(f"  {span.name}", span.end_s - span.start_s, bar, style))
+        if left := len(spans) - len(shown):
+            lines.append(Text(f"  and {left} shorter", style="dim"))
+    if not inside:
+        lines.append(Text("no span was recorded"))
+    return lines
+
+
+def _evidence(record: TrialRecord) -> list[Text]:
+    lines = [Text("what noticed it", style="bold")]
+    for item in sorted(record.detection_evidence, key=lambda e: e.after_s):
+        by = "supervisor" if item.observer is None else f"worker {item.observer}"
+        first = " (first)" if item is _first(record) else ""
+        lines.append(
+            plain(
+                f"  {seconds(item.after_s):>8}  {item.mechanism.replace('_', ' ')}, "
+                f"{by}: {item.detail}{first}"
+            )
+        )
+    return lines if len(lines) > 1 else [*lines, Text("  nothing")]
+
+
+def _verification(record: TrialRecord) -> list[Text]:
+    lines = [Text("is it the same training", style="bold")]
+    check = record.verify
+    if check is None or check.passed is None:
+        lines.append(Text("  nothing could be compared", style="yellow"))
+    else:
+        verdict = Text("  equal" if check.passed else "  different")
+        verdict.stylize("green" if check.passed else "bold red")
+        verdict.append(
+            f": {check.losses_compared} losses, {check.digests_compared} state digests, "
+            f"{check.samples_checked} samples compared",
+            "not bold default",
+        )
+        lines.append(verdict)
+    if check is not None and check.first_difference:
+        lines.append(plain(f"  first difference: {check.first_difference}"))
+    lines += [plain(f"  restore tried: {text}") for text in record.restore_tried]
+    return lines
+
+
+def _processes(record: TrialRecord) -> list[Text]:
+    lines = [Text("processes", style="bold")]
+    for worker, pids in sorted(record.pids.items()):
+        kept = ", kept its process" if len(pids) == 1 else ""
+        lines.append(plain(f"  worker {worker}: pid {' then '.join(map(str, pids))}{kept}"))
+    lines += [plain(f"  {_exit_words(item)}") for item in record.exits]
+    return lines if len(lines) > 1 else [*lines, Text("  none recorded")]
+
+
+def _files(record: TrialRecord, run_path: Path) -> list[Text]:
+    return [
+        Text("files", style="bold"),
+        *(plain(f"  {run_path / name / record.trial}") for name in ("journal", "logs")),
+    ]
+
+
+def _exit_words(item: Exit) -> str:
+    how = f"code {item.code}" if item.code is not None else "did not end"
+    if item.signal:
+        how = f"by {item.signal}"
+    reasons = {"inject": "the injection", "teardown": "teardown", "end": "end of the job"}
+    why = reasons.get(item.reason, "on its own")
+    attempt = f"worker {item.worker}, attempt {item.attempt} (pid {item.pid})"
+    return f"{attempt}: {how}, {why}"
+
+
+def _first(record: TrialRecord) -> object:
+    evidence = record.detection_evidence
+    return min(evidence, key=lambda e: e.after_s) if evidence else None
+
+
+def _marks(record: TrialRecord) -> dict[str, float]:
+    """Milestone -> seconds from the injection, those that were reached."""
+    if record.t_inject is None:
+        return {}
+    return {m: (record.milestones[m] - record.t_inject) / 1e9 for m in record.milestones}
+
+
+def _window(record: TrialRecord) -> tuple[float, float]:
+    """What the bars span: the injection to progress, or to the last that is known."""
+    ends = list(_marks(record).values())
+    if "progress" not in record.milestones:
+        ends += [span.end_s for span in record.spans]
+    end = max(ends, default=0.0)
+    return (0.0, end if end > 0 else 1.0)
+
+
+def _scale(window: Sequence[float]) -> str:
+    return f"from the failure to {seconds(window[1])} after it"
+
+
+def _bar(start: float, end: float, window: tuple[float, float], console: Console) -> str:
+    """A bar to scale, with blanks in front; at least one character."""
+    free = console.width - _NAME - _TIME - _GAP - 1
+    width = max(_MIN_BAR, min(_MAX_BAR, free))
+    low, high = window
+    first = round(width * (max(start, low) - low) / (high - low))
+    last = round(width * (min(end, high) - low) / (high - low))
+    first = min(first, width - 1)
+    full = "█" if console.encoding.lower().startswith("utf") else "#"
+    return " " * first + full * max(1, last - first)
+
+
+def _line(name: str, duration: float | None, bar: str, style: str) -> Text:
+    label = clean(name)
+    if len(label) > _NAME:
+        label = label[: _NAME - 1] + "…"
+    line = Text(f"{label:<{_NAME}}{seconds(duration):>{_TIME}}{'':{_GAP}}", no_wrap=True)
+    return line.append(bar, style)
+
+
+def _span_style(record: TrialRecord, span: Span) -> str:
+    """The colour of the phase in which a span ended."""
+    if span.name == "verify":
+        return "dim"
+    marks = _marks(record)
+    for phase, end in zip(PHASES, MILESTONES[1:], strict=True):
+        if end in marks and span.end_s <= marks[end] + 1e-6:
+            return _COLOURS[phase]
+    return ""
+
+
+def _lane(span: Span) -> tuple[int, int]:
+    return (-1 if span.worker is None else span.worker, span.attempt)
+
+
+def _owner(record: TrialRecord, span: Span) -> str:
+    if span.worker is None:
+        return "supervisor"
+    pids = record.pids.get(str(span.worker), [])
+    pid = f" (pid {pids[span.attempt]})" if span.attempt < len(pids) else ""
+    return f"worker {span.worker}, attempt {span.attempt}{pid}"
+
+
+def _or_none(value: int | None) -> str:
+    return NONE if value is None else str(value)
