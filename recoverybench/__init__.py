@@ -6,7 +6,8 @@ What is public::
 
     run = rb.run("quick")              # measure: a suite by name or file
     run = rb.load("results/<run-id>")  # a run that was measured before
-    run.trials                         # its trials as a pandas DataFrame
+    run.trials                         # its trial records
+    run.frame()                        # the same as a pandas DataFrame, a row a trial
     rb.write_report([run], "report.html")
 
 Nothing is imported before it is used: `import recoverybench` costs next to nothing.

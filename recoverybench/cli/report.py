@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from recoverybench.cli import VERBS
-from recoverybench.cli._options import echo_json, format_option
+from recoverybench.cli._options import echo_json, format_option, run_path
+from recoverybench.errors import UsageError, bad_value
+
+if TYPE_CHECKING:
+    from recoverybench.results import Run
+
+REPORTS = Path("reports")
+"""Where reports go that are given no name."""
 
 
 @click.command("report", short_help=VERBS["report"])
@@ -28,28 +37,60 @@ def command(runs: tuple[Path, ...], out: Path | None, output: str) -> None:
     is ever overwritten.
     """
     from recoverybench import results
-    from recoverybench.errors import bad_value
+
+    loaded = [results.load(run_path(path)) for path in runs]
+    path = write_new(loaded, out)
+    if output == "json":
+        echo_json({"report": str(path), "runs": [run.info.run_id for run in loaded]})
+    else:
+        click.echo(str(path))
+
+
+def write_new(runs: Sequence[Run], out: Path | None) -> Path:
+    """Write the report of these runs into a file that did not exist.
+
+    Args:
+        runs: at least one.
+        out: the file; None takes the first free one of reports/RUN-ID.html,
+            reports/RUN-ID-2.html, …
+
+    Returns:
+        The file's path.
+
+    Raises:
+        UsageError: `out` exists, or cannot be written.
+    """
     from recoverybench.report import write_report
 
-    loaded = [results.load(path) for path in runs]
-    if out is None:
-        out = free_path(Path("reports"), loaded[0].run_id)
-    elif out.exists() or out.is_symlink():
-        raise bad_value("--out", str(out), "a file that does not exist yet")
-    elif not out.parent.is_dir():
-        raise bad_value("--out", str(out), f"a file in a folder that exists; {out.parent} does not")
-    write_report(loaded, out)
-    if output == "json":
-        echo_json({"report": str(out), "runs": [run.run_id for run in loaded]})
-    else:
-        click.echo(str(out))
+    path = _claim(out) if out is not None else _claim_free(REPORTS, runs[0].info.run_id)
+    try:
+        return write_report(runs, path)
+    except BaseException:
+        path.unlink(missing_ok=True)  # it is ours, and empty
+        raise
 
 
-def free_path(folder: Path, name: str) -> Path:
-    """The first of NAME.html, NAME-2.html, … that nothing has taken; makes the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path, number = folder / f"{name}.html", 1
-    while path.exists() or path.is_symlink():
-        number += 1
-        path = folder / f"{name}-{number}.html"
+def _claim(path: Path) -> Path:
+    """Make an empty file that nobody else has made. Raises `UsageError` where that fails."""
+    try:
+        path.open("x").close()
+    except FileExistsError:
+        raise bad_value("--out", str(path), "a file that does not exist yet") from None
+    except OSError as error:
+        allowed = f"a file that can be written ({error.strerror})"
+        raise bad_value("--out", str(path), allowed) from None
     return path
+
+
+def _claim_free(folder: Path, name: str) -> Path:
+    """Make the first of NAME.html, NAME-2.html, … that is free, and the folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be made: {error.strerror}; use --out") from None
+    number = 1
+    while True:
+        path = folder / (f"{name}.html" if number == 1 else f"{name}-{number}.html")
+        if not path.exists() and not path.is_symlink():
+            return _claim(path)
+        number += 1

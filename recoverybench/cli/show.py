@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from recoverybench.cli import VERBS
-from recoverybench.cli._options import echo_json, format_option
+from recoverybench.cli._options import echo_json, format_option, run_path
 
 if TYPE_CHECKING:
     from recoverybench.records import TrialRecord
@@ -26,10 +26,10 @@ def command(run: Path, trial: str | None, output: str) -> None:
     """
     from recoverybench import results
 
-    loaded = results.load(run)
+    loaded = results.load(run_path(run))
     record = None if trial is None else _find(loaded, trial)
     if output == "json":
-        echo_json(loaded.as_dict() if record is None else record.as_dict())
+        echo_json(_plain(loaded) if record is None else record.as_dict())
         return
     from rich.console import Console
 
@@ -41,11 +41,17 @@ def command(run: Path, trial: str | None, output: str) -> None:
         terminal.trial_timeline(record, Console())
 
 
+def _plain(run: Run) -> dict[str, Any]:
+    """A run as plain JSON data: what run.json holds, and every trial's record."""
+    trials = [record.as_dict() for record in run.trials]
+    return {**run.info.as_dict(), "dropped_lines": run.dropped, "trials": trials}
+
+
 def _find(run: Run, trial: str) -> TrialRecord:
     """The record of a trial by its id. Raises `UsageError` where the run has none."""
     from recoverybench.errors import unknown_name
 
-    by_id = {record.trial: record for record in run.records}
+    by_id = {record.trial: record for record in run.trials}
     if trial not in by_id:
         raise unknown_name("--trial", trial, by_id)
     return by_id[trial]

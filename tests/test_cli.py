@@ -1,0 +1,292 @@
+"""The command line's frame: what it imports, how it fails, and what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+import recoverybench
+from recoverybench import cli
+from recoverybench.cli import reference
+from recoverybench.cli.list import KINDS
+from recoverybench.errors import HarnessError, UsageError
+from tests.sample_run import make_run
+
+HEAVY = ("jax", "jaxlib", "flax", "orbax", "numpy", "pandas", "plotly", "rich", "jinja2", "scipy")
+
+
+@pytest.fixture
+def in_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to be in, and no tracebacks asked for."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(cli.DEBUG_VARIABLE, raising=False)
+    return tmp_path
+
+
+def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def run_dir(path: Path) -> Path:
+    """A run as it lies on disk."""
+    run = make_run()
+    path.mkdir(parents=True)
+    (path / "run.json").write_text(json.dumps(run.info.as_dict()))
+    lines = [json.dumps(trial.as_dict()) + "\n" for trial in run.trials]
+    (path / "trials.jsonl").write_text("".join(lines))
+    return path
+
+
+# Start-up
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], [], ["list", "faults"]])
+def test_start_imports_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        "import sys; from recoverybench.cli import call; "
+        f"code = call({arguments!r}); "
+        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr); sys.exit(code)"
+    )
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.strip() == "[]"
+
+
+def test_import_of_the_package_imports_nothing_of_it() -> None:
+    code = "import sys, recoverybench; print([m for m in sys.modules if 'recoverybench.' in m])"
+    assert python("-c", code).stdout.strip() == "[]"
+
+
+def test_help_starts_as_fast_as_an_import_of_click() -> None:
+    """No absolute time: the machine may be slow or busy. Click's import is the floor."""
+
+    def seconds(*arguments: str) -> float:
+        start = time.perf_counter()
+        assert python(*arguments).returncode == 0
+        return time.perf_counter() - start
+
+    pairs = [
+        (seconds("-m", "recoverybench", "--help"), seconds("-c", "import click, runpy, traceback"))
+        for _ in range(9)
+    ]
+    ours, floor = (statistics.median(column) for column in zip(*pairs, strict=True))
+    assert ours < 2 * floor, f"--help took {ours:.3f} s, an import of click {floor:.3f} s"
+
+
+def test_every_verb_has_the_help_that_the_list_shows() -> None:
+    ctx = click.Context(cli.group)
+    for verb, line in cli.VERBS.items():
+        command = cli.group.get_command(ctx, verb)
+        assert command is not None
+        assert command.name == verb
+        assert command.short_help == line
+        assert command.help
+
+
+def test_documentation_is_the_commands_help(repository: Path) -> None:
+    written = (repository / "docs/cli.md").read_text(encoding="utf-8")
+    assert written == reference.markdown(), "run: make docs"
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.call(["--version"]) == 0
+    assert capsys.readouterr().out == f"recoverybench {recoverybench.__version__}\n"
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["shwo"], "command = 'shwo': did you mean 'show'?"),
+        (["--bogus"], "--bogus"),
+        (["list"], "KIND"),
+        (["list", "fualts"], "'fualts' is not one of 'workloads', 'faults'"),
+        (["show"], "RUN"),
+        (["report"], "RUN..."),
+        (["show", "nowhere"], "nowhere"),
+        (["report", "nowhere"], "nowhere"),
+        (["list", "faults", "--format", "xml"], "'xml' is not one of 'text', 'json'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    arguments: list[str], said: str, in_tmp: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.call(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("recoverybench: error: ")
+    assert err.count("\n") == 1
+    assert said in err
+    assert list(in_tmp.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (UsageError("two\nlines"), 2, "two lines"),
+        (HarnessError("broken"), 3, "broken"),
+        (RuntimeError("boom"), 3, "unexpected RuntimeError: boom (at "),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_each_exception_has_its_exit_code(
+    error: BaseException,
+    code: int,
+    said: str,
+    in_tmp: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(kind: str) -> None:
+        raise error
+
+    monkeypatch.setattr("recoverybench.catalogue.entries", fail)
+    assert cli.call(["list", "faults"]) == code
+    err = capsys.readouterr().err.strip()
+    assert err.startswith(f"recoverybench: error: {said}")
+    assert "\n" not in err
+    monkeypatch.setenv(cli.DEBUG_VARIABLE, "1")
+    assert cli.call(["list", "faults"]) == code
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_module_and_script_are_the_same_command(tmp_path: Path) -> None:
+    script = Path(sys.executable).with_name("recoverybench")
+    by_module = python("-m", "recoverybench", "list", "nonsense")
+    assert by_module.returncode == 2
+    if not script.exists():
+        pytest.skip("recoverybench is not installed beside this interpreter")
+    by_script = subprocess.run(
+        [script, "list", "nonsense"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (by_script.returncode, by_script.stderr) == (by_module.returncode, by_module.stderr)
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m recoverybench --help | head -n 1"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+
+
+# list
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_list(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.call(["list", kind]) == 0
+    text = capsys.readouterr().out
+    assert cli.call(["list", kind, "--format", "json"]) == 0
+    entries = json.loads(capsys.readouterr().out)
+    assert entries
+    assert [line.split()[0] for line in text.splitlines()] == [e["name"] for e in entries]
+    assert all(e["summary"] and e["source"] for e in entries)
+
+
+# show
+
+
+def test_show_as_json_is_the_run_as_it_was_written(
+    in_tmp: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run_dir(in_tmp / "results" / "a-run")
+    expected = [json.loads(line) for line in (path / "trials.jsonl").read_text().splitlines()]
+    assert cli.call(["show", str(path), "--format", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["trials"] == expected
+    assert shown["dropped_lines"] == 0
+    trial = expected[1]["trial"]
+    assert cli.call(["show", "a-run", "--trial", trial, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == expected[1]
+
+
+def test_show_prints_a_table_and_a_timeline(
+    in_tmp: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run_dir(in_tmp / "a-run")
+    assert cli.call(["show", str(path)]) == 0
+    assert "elastic" in capsys.readouterr().out
+    assert cli.call(["show", str(path), "--trial", "0000"]) == 0
+    assert "restore" in capsys.readouterr().out
+
+
+def test_show_refuses_a_trial_that_is_not_there(
+    in_tmp: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run_dir(in_tmp / "a-run")
+    assert cli.call(["show", str(path), "--trial", "9999"]) == 2
+    assert "--trial = '9999'" in capsys.readouterr().err
+
+
+# report
+
+
+def test_report_takes_a_free_name_and_overwrites_nothing(
+    in_tmp: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run_dir(in_tmp / "results" / "a-run")
+    run_id = json.loads((path / "run.json").read_text())["run_id"]
+    names = [f"reports/{run_id}.html", f"reports/{run_id}-2.html", f"reports/{run_id}-3.html"]
+    for name in names:
+        assert cli.call(["report", "a-run"]) == 0
+        assert capsys.readouterr().out == f"{name}\n"
+        assert (in_tmp / name).read_text(encoding="utf-8").startswith("<!")
+    assert sorted(p.name for p in (in_tmp / "reports").iterdir()) == sorted(
+        name.removeprefix("reports/") for name in names
+    )
+
+
+def test_report_refuses_a_file_that_exists(
+    in_tmp: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run_dir(in_tmp / "a-run")
+    mine = in_tmp / "mine.html"
+    mine.write_text("mine")
+    assert cli.call(["report", str(path), "-o", str(mine)]) == 2
+    assert "--out = " in capsys.readouterr().err
+    assert mine.read_text() == "mine"
+    dangling = in_tmp / "dangling.html"
+    dangling.symlink_to(in_tmp / "elsewhere")
+    assert cli.call(["report", str(path), "-o", str(dangling)]) == 2
+    assert not (in_tmp / "elsewhere").exists()
+    assert cli.call(["report", str(path), "-o", str(in_tmp / "no" / "folder.html")]) == 2
+    assert not (in_tmp / "no").exists()
+
+
+def test_report_leaves_nothing_behind_when_it_fails(
+    in_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("recoverybench.report.write_report", fail)
+    path = run_dir(in_tmp / "a-run")
+    assert cli.call(["report", str(path), "-o", "new.html"]) == 3
+    assert not (in_tmp / "new.html").exists()
+
+
+def test_report_as_json(in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = run_dir(in_tmp / "a-run")
+    assert cli.call(["report", str(path), "-o", "new.html", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["report"] == "new.html"

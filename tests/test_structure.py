@@ -1,0 +1,274 @@
+"""The shape of the code: which way imports point, how long a module is, what it says of itself.
+
+The rules stand here once, as data. A new module is under them without being named.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "recoverybench"
+SOURCES = sorted(PACKAGE.rglob("*.py")) + sorted((ROOT / "workloads").glob("*.py"))
+
+JAX = {"jax", "jaxlib", "flax", "optax", "orbax", "grain", "tensorstore", "ml_dtypes"}
+HEAVY = JAX | {"pandas", "plotly", "scipy", "xprof", "tensorboard_plugin_profile"}
+LONGEST = 450
+
+WORKER_MAY_IMPORT = (
+    "recoverybench.worker",
+    "recoverybench.workloads",
+    "recoverybench.errors",
+    "recoverybench.vocabulary",
+    "recoverybench.protocol",
+    "recoverybench.journal_writer",
+)
+"""What runs inside a training process knows these, and nothing of the supervisor."""
+
+WORDS = ("errors", "vocabulary", "cells", "records", "units", "labels")
+
+RANKS = (
+    WORDS,
+    ("history", "journal", "causality", "timeline", "verify", "outcome", "analysis"),
+    ("results", "columns"),
+    ("stats",),
+    ("report", "terminal"),
+    ("cli", "__main__"),
+)
+"""From the journals to the reader: a module imports none of a later rank."""
+
+ORDER = (
+    ("launchers", "faults"),
+    ("strategies",),
+    ("trial",),
+    ("campaign",),
+    ("cli", "__main__"),
+)
+"""From the machine to the campaign, likewise."""
+
+PURE = ("causality", "timeline", "verify", "outcome", "stats", "cells", "records", "history")
+IMPURE_IMPORTS = {"subprocess", "socket", "time", "random", "signal", "threading", "tempfile"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module, by its full name.
+
+    Attributes:
+        module: what is imported. line: where.
+        at_start: it happens when the importing module is imported.
+    """
+
+    module: str
+    line: int
+    at_start: bool
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    if parts[0] == "workloads":
+        parts = ("recoverybench", *parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in SOURCES}
+
+
+def imports(path: Path) -> list[Import]:
+    """Every import of a module, those for type checkers alone left out."""
+    return list(_walk(ast.parse(path.read_bytes()).body, at_start=True))
+
+
+def _walk(body: list[ast.stmt], at_start: bool) -> Iterator[Import]:
+    for node in body:
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            yield from _walk(node.orelse, at_start)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, node.lineno, at_start)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports are absolute here"
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield Import(full if full in MODULES else str(node.module), node.lineno, at_start)
+        else:
+            inner = at_start and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+                parts = getattr(node, field, [])
+                yield from _walk([p for p in parts if isinstance(p, ast.AST)], inner)  # type: ignore[misc]
+
+
+def top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def part(module: str) -> str:
+    """`recoverybench.report.page` -> `report`."""
+    return [*module.split("."), ""][1]
+
+
+def within(module: str, prefixes: tuple[str, ...]) -> bool:
+    return any(module == p or module.startswith(p + ".") for p in prefixes)
+
+
+def is_worker(module: str) -> bool:
+    return within(module, ("recoverybench.worker", "recoverybench.workloads"))
+
+
+def complain(found: Iterable[str]) -> None:
+    lines = list(found)
+    assert not lines, "\n".join(["", *lines])
+
+
+def test_the_rules_see_the_code() -> None:
+    """The rules below hold for an empty list too, so look whether there is something in it."""
+    assert len(MODULES) > 30
+    assert "recoverybench.worker.runtime" in MODULES
+    assert any(i.module == "jax" for i in imports(MODULES["recoverybench.worker.runtime"]))
+    known = {part(m) for m in MODULES} | {""}
+    named = {name for rank in (*RANKS, *ORDER, PURE) for name in rank}
+    assert named <= known, f"a rule names what does not exist: {sorted(named - known)}"
+
+
+def test_only_the_worker_imports_jax() -> None:
+    complain(
+        f"{name}:{i.line} imports {i.module}"
+        for name, path in MODULES.items()
+        if not is_worker(name)
+        for i in imports(path)
+        if top(i.module) in JAX
+    )
+
+
+def test_nothing_heavy_is_imported_at_start() -> None:
+    """Outside the worker; the report may, for it is imported by those who want one."""
+    complain(
+        f"{name}:{i.line} imports {i.module} at module level"
+        for name, path in MODULES.items()
+        if not is_worker(name) and part(name) != "report"
+        for i in imports(path)
+        if i.at_start and top(i.module) in HEAVY
+    )
+
+
+def test_the_worker_knows_nothing_of_the_supervisor() -> None:
+    complain(
+        f"{name}:{i.line} imports {i.module}"
+        for name, path in MODULES.items()
+        if is_worker(name)
+        for i in imports(path)
+        if top(i.module) == "recoverybench"
+        and i.module != "recoverybench"
+        and not within(i.module, WORKER_MAY_IMPORT)
+    )
+
+
+def test_the_supervisor_never_imports_worker_code() -> None:
+    complain(
+        f"{name}:{i.line} imports {i.module}"
+        for name, path in MODULES.items()
+        if not is_worker(name)
+        for i in imports(path)
+        if is_worker(i.module)
+    )
+
+
+@pytest.mark.parametrize("ranks", [RANKS, ORDER], ids=["results", "campaign"])
+def test_imports_point_one_way(ranks: tuple[tuple[str, ...], ...]) -> None:
+    rank = {name: number for number, names in enumerate(ranks) for name in names}
+    complain(
+        f"{name}:{i.line} imports {i.module}, which stands above it"
+        for name, path in MODULES.items()
+        if part(name) in rank
+        for i in imports(path)
+        if top(i.module) == "recoverybench" and rank.get(part(i.module), -1) > rank[part(name)]
+    )
+
+
+def test_no_circle_of_imports() -> None:
+    graph = {
+        name: sorted({i.module for i in imports(path)} & MODULES.keys() - {name, "recoverybench"})
+        for name, path in MODULES.items()
+    }
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join((*trail[trail.index(name) :], name))
+        if name not in done:
+            for other in graph[name]:
+                visit(other, (*trail, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def test_what_is_pure_stays_pure() -> None:
+    complain(
+        f"{name}:{i.line} imports {i.module}"
+        for name, path in MODULES.items()
+        if part(name) in PURE
+        for i in imports(path)
+        if top(i.module) in IMPURE_IMPORTS
+    )
+
+
+def test_modules_are_short() -> None:
+    lengths = {name: len(path.read_text().splitlines()) for name, path in MODULES.items()}
+    complain(f"{name}: {n} lines" for name, n in lengths.items() if n > LONGEST)
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    tests = {str(p.relative_to(ROOT)): p for p in sorted((ROOT / "tests").rglob("*.py"))}
+    complain(
+        f"{name} has no docstring"
+        for name, path in (MODULES | tests).items()
+        if not ast.get_docstring(ast.parse(path.read_bytes()))
+    )
+
+
+def test_no_committed_file_names_a_registry() -> None:
+    """Whoever installs uses their own configuration; a mirror's name would not work for others."""
+    # Spelled so that this file does not name them.
+    hosts = ["pypi" + r"\.org", "pythonhosted" + r"\.org", "npmjs" + r"\.(org|com)"]
+    hosts += ["/" + "simple/", "--(extra-)?" + "index-url", r"find" + "-links ="]
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    found = []
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        path = ROOT / name
+        if path.is_file() and b"\0" not in (content := path.read_bytes()):
+            lines = content.decode("utf-8", "replace").splitlines()
+            found += [
+                f"{name}:{number}: {line.strip()[:100]}"
+                for number, line in enumerate(lines, 1)
+                if re.search("|".join(hosts), line)
+            ]
+    complain(found)
+
+
+def test_the_supervisor_runs_without_jax() -> None:
+    """The rules above read the text; this one imports every module in a process of its own."""
+    names = [n for n in MODULES if not is_worker(n) and not n.endswith("__main__")]
+    code = (
+        "import importlib, sys\n"
+        f"for name in {names!r}: importlib.import_module(name)\n"
+        f"print(sorted({JAX!r} & sys.modules.keys()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
