@@ -240,9 +240,12 @@ def _pids(journals: Iterable[Journal], history: History, workers: int) -> dict[s
     """
     pids = {rank_of(line): line["pid"] for line in history.named("spawn")}
     for journal in journals:
-        own = [line["pid"] for line in journal.lines if line.get("event") == "journal"]
+        heads = [line for line in journal.lines if line.get("event") == "journal"]
+        # The supervisor's file speaks of workers too, and is nobody's attempt.
+        if not heads or heads[0].get("worker") is None:
+            continue
         ranks = {rank_of(line) for line in journal.lines if line.get("worker") is not None}
-        pids.update({rank: own[0] for rank in ranks if own})
+        pids.update({rank: heads[0]["pid"] for rank in ranks})
     found: dict[str, list[int]] = defaultdict(list)
     for rank, attempt in sorted(pids):
         if rank < workers:
@@ -324,8 +327,12 @@ def _overdue(line: Timeline) -> str:
 
 
 def _first_error(history: History, line: Timeline) -> str | None:
-    """The first error that is no evidence of the fault, else the first error, else an exit."""
+    """Why the strategy gave up; else the first error that is no evidence of the fault, the
+    first error at all, or the first exit.
+    """
     t = line.t_inject or 0
+    if given_up := history.named("given_up"):
+        return str(given_up[0].get("reason"))
     errors = [e for e in history.named("error") if e["t"] >= t]
     own = [e for e in errors if e.get("mechanism") != "collective_error"]
     if first := next(iter([*own, *errors]), None):

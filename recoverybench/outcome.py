@@ -69,13 +69,18 @@ class Facts:
         """The job came back, and no state with it."""
         return self.acted and not self.restored_step
 
+    @property
+    def every_restore_failed(self) -> bool:
+        """Restores were tried, and nothing came of them."""
+        return self.from_nothing and self.tried_in_vain
+
 
 RULES: Final[tuple[tuple[str, Callable[[Facts], bool]], ...]] = (
     ("invalid", lambda f: doubt(f) is not None),
     ("no_effect", lambda f: f.finished and not f.acted and f.passed is True),
     ("undetected", lambda f: f.deadline and not f.finished and not f.noticed),
     ("timeout", lambda f: f.deadline and not f.finished),
-    ("not_recovered", lambda f: not f.finished and not f.tried_in_vain),
+    ("not_recovered", lambda f: not f.finished and not f.every_restore_failed),
     ("no_usable_checkpoint", lambda f: f.from_nothing and (f.tried_in_vain or not f.committed)),
     ("restarted_from_scratch", lambda f: f.from_nothing),
     ("silent_corruption", lambda f: f.as_saved is False),

@@ -214,13 +214,17 @@ def _gaps(history: History, g: int, since: int) -> Iterator[_Difference]:
 def _samples(
     history: History, reference: Reference, g: int, since: int, workers: int
 ) -> Iterator[tuple[int, _Difference | None]]:
-    """For each step that all workers completed: samples in its account, and what is wrong."""
-    by_step: dict[int, dict[int, list[int]]] = defaultdict(dict)
+    """For each step that all workers have come past: samples in its account, what is wrong."""
+    by_step: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    reach = dict.fromkeys(range(workers), since)
     for line in history.named("step"):
-        if line["generation"] == g and line["step"] > since:
-            by_step[line["step"]][line["worker"]] = line["samples"]
-    for step, by_worker in sorted(by_step.items()):
-        if len(by_worker) < workers or step not in reference.samples:
+        step, worker = line["step"], line["worker"]
+        if line["generation"] == g and step > since and worker in reach:
+            by_step[step][worker] += line["samples"]
+            reach[worker] = max(reach[worker], step)
+    for step in range(since + 1, min(reach.values(), default=since) + 1):
+        by_worker = by_step[step]
+        if step not in reference.samples:
             continue
         seen = Counter(i for ids in by_worker.values() for i in ids)
         wanted = Counter(reference.samples[step])

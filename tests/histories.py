@@ -7,6 +7,7 @@ return one list of lines a file, to be changed at will before `journals` wraps t
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -44,6 +45,7 @@ def faultless(workers: int = WORKERS, steps: int = STEPS) -> Files:
     return files
 
 
+@functools.cache
 def reference() -> Reference:
     return reference_of(journals(faultless()), "tiny-3x1-0")
 
@@ -190,7 +192,7 @@ def _supervisor(strategy: str) -> Lines:
     _log(out, at(0), "inject", 1, 0, None, fault="kill")
     killed = {"pid": 101, "code": None, "signal": "SIGKILL", "ours": True, "reason": "inject"}
     _log(out, at(11), "exit", 1, 0, None, **killed)
-    body = {"mechanism": "process_exit", "detail": "worker 1: SIGKILL"}
+    body: dict[str, Any] = {"mechanism": "process_exit", "detail": "worker 1: SIGKILL"}
     _log(out, at(11), "evidence", None, 0, None, **body)
     _log(out, at(15), "act", None, 0, None, strategy=strategy, generation=1)
     new = (0, 1, 2) if strategy == "restart" else (1,)

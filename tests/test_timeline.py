@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recoverybench.history import History
@@ -295,6 +295,7 @@ def test_phases_sum_to_the_recovery_time_for_any_order(
     assert 0 <= line.unattributed_s <= line.recovery_s + 1e-12
 
 
+@settings(max_examples=30)
 @given(st.sampled_from(STRATEGIES), st.randoms(use_true_random=False))
 def test_the_order_of_files_and_lines_changes_nothing(strategy: str, rng: random.Random) -> None:
     files = recovery(strategy)
