@@ -26,7 +26,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from recoverybench.errors import HarnessError, UsageError, shorten, unknown_name
+from recoverybench.errors import HarnessError, UsageError, bad_value, shorten, unknown_name
 
 _PACKAGE = Path(__file__).parent
 
@@ -261,6 +261,8 @@ def check_part(kind: str, value: object, where: str) -> str:
     """
     name, colon, argument = value.partition(":") if isinstance(value, str) else (value, "", "")
     find(kind, name, where)
+    if colon and not argument:
+        raise bad_value(where, value, "an argument after the colon, or no colon")
     module = load(kind, str(name), where)
     try:
         module.create(argument if colon else None)

@@ -152,21 +152,16 @@ def _one_of(names: tuple[str, ...]) -> Callable[[object, str], str]:
     return read
 
 
-def _part(kind: str) -> Callable[[object, str], str]:
-    return lambda value, where: catalogue.check_part(kind, value, where)
+def _named(kind: str) -> Callable[[object, str], str]:
+    return lambda value, where: catalogue.find(kind, value, where).name
 
 
 _ALL = (
     Factor("workload", "workload", _read_workload),
     Factor("topology", "topology", lambda v, w: str(parse_topology(v, w))),
-    Factor("strategy", "strategy", _part("strategies")),
-    Factor(
-        "state_source",
-        "state_source",
-        lambda v, w: catalogue.find("state-sources", v, w).name,
-        "storage",
-    ),
-    Factor("fault", "fault", _part("faults")),
+    Factor("strategy", "strategy", _named("strategies")),
+    Factor("state_source", "state_source", _named("state-sources"), "storage"),
+    Factor("fault", "fault", lambda v, w: catalogue.check_part("faults", v, w)),
     Factor("trigger", "trigger", lambda v, w: str(parse_trigger(v, w))),
     Factor("interval", "interval", lambda v, w: read_integer(v, w, 1)),
     Factor("victim", "victim", _read_victim, None),

@@ -74,14 +74,22 @@ def read_journal(path: Path) -> Journal:
     """Reads one journal, whole or cut at any byte.
 
     Raises:
-        JournalError: the file's name or a finished line is not a journal's, or its schema is
-            not ours.
+        JournalError: as `parse_journal`.
         OSError: it cannot be read.
+    """
+    return parse_journal(path, path.read_bytes())
+
+
+def parse_journal(path: Path, content: bytes) -> Journal:
+    """A journal from the name of its file and the bytes that are in it.
+
+    Raises:
+        JournalError: the name or a finished line is not a journal's, or its schema is not ours.
     """
     name = _FILE_NAME.fullmatch(path.name)
     if name is None:
         raise JournalError(f"{path}: expected a name such as 2.0.jsonl or supervisor.0.jsonl")
-    *finished, rest = path.read_bytes().split(b"\n")
+    *finished, rest = content.split(b"\n")
     lines = tuple(_parse(raw, f"{path}:{n}") for n, raw in enumerate(finished, start=1))
     if lines:
         _check_head(lines[0], f"{path}:1")

@@ -70,10 +70,12 @@ def read_matrix(
         for added in product({**{n: (v,) for n, v in first.items()}, **rule}, {**places, **where}):
             if matches(added.values, chosen):
                 candidates.append(added)
-    unique = {candidate.key(): candidate for candidate in reversed(candidates)}
+    unique: dict[tuple[Any, ...], Candidate] = {}
+    for candidate in candidates:
+        unique.setdefault(candidate.key(), candidate)
     if not unique:
         raise bad_value(f"{shown}: matrix", _spell(first), "at least one cell that is not excluded")
-    return tuple(_check(c, steps, device_limit) for c in reversed(unique.values()))
+    return tuple(_check(c, steps, device_limit) for c in unique.values())
 
 
 def product(lists: Mapping[str, Iterable[Any]], places: dict[str, str]) -> list[Candidate]:

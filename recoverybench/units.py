@@ -9,9 +9,9 @@ import re
 from recoverybench.errors import bad_value
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|h|m|s)")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 DURATION = 'a positive duration such as "250ms", "60s", "10m" or "1.5h", or seconds'
 """What is allowed where a duration is read, for messages."""
