@@ -32,10 +32,10 @@ $(STAMP): $(LOCKS) pyproject.toml
 	$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(STAMP) ## run the default suite and write its report (about 3 minutes on 2 cores)
+demo: $(STAMP) ## run the default suite and write its report
 	@$(BIN)/recoverybench run
 
-test: lint ## lint, then every test (about 10 minutes on 2 cores)
+test: lint ## lint, then every test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(STAMP) ## format check, lint and types

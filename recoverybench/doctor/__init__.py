@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from recoverybench.doctor import hardware, rights, software
 from recoverybench.doctor.check import Check, Examine
 
-__all__ = ["CHECKS", "Check", "examine"]
+__all__ = ["CHECKS", "Check", "Examine", "examine"]
 
 CHECKS: tuple[tuple[str, Examine], ...] = (
     ("python", software.python),
