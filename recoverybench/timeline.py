@@ -176,7 +176,8 @@ def detail_of(line: Line) -> str:
     """What an `evidence` or `error` line says, on one line of at most 200 characters."""
     text = line.get("detail")
     if text is None:
-        text = f"{line.get('type', 'error')}: {line.get('message', '')}"
+        kind, text = str(line.get("type", "error")), str(line.get("message", ""))
+        text = text if text.startswith(f"{kind}:") else f"{kind}: {text}"
     first = next((part.strip() for part in str(text).splitlines() if part.strip()), "")
     return first if len(first) <= 200 else first[:199] + "…"
 

@@ -1,3 +1,5 @@
+"""Whole journals to whole records."""
+
 from __future__ import annotations
 
 import json

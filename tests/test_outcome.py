@@ -1,3 +1,5 @@
+"""Facts to outcomes, as a table; and which deaths spoil a measurement."""
+
 from __future__ import annotations
 
 import dataclasses

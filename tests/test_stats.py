@@ -1,3 +1,5 @@
+"""Summaries of cells, against tables and against scipy."""
+
 from __future__ import annotations
 
 import dataclasses

@@ -1,3 +1,5 @@
+"""Milestones and phases from journals that were made by hand: tables, then properties."""
+
 from __future__ import annotations
 
 import math
@@ -9,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recoverybench.history import History
-from recoverybench.timeline import Timeline, covered, timeline
+from recoverybench.timeline import Timeline, covered, detail_of, timeline
 from recoverybench.vocabulary import MILESTONES, PHASES, RECOVERY_PHASES, WORKER_MILESTONES
 from tests.histories import (
     INJECT,
@@ -92,6 +94,21 @@ def test_what_is_noticed_after_the_deadline_is_the_harness_itself() -> None:
 def test_an_error_that_is_no_evidence_is_not_counted_as_such() -> None:
     files = with_line(recovery(), 0, 0, 2, "error", mechanism="exception", message="out of memory")
     assert line_of(files).evidence[0].after_s == pytest.approx(0.010)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ({"detail": "worker 1: SIGKILL"}, "worker 1: SIGKILL"),
+        ({"detail": "  \nlost\nmore"}, "lost"),
+        ({"detail": ""}, ""),
+        ({"type": "ValueError", "message": "Gloo"}, "ValueError: Gloo"),
+        ({"type": "ValueError", "message": "ValueError: Gloo\n  at x"}, "ValueError: Gloo"),
+        ({"detail": "x" * 500}, "x" * 199 + "…"),
+    ],
+)
+def test_what_a_line_says_is_one_line(line: dict[str, Any], text: str) -> None:
+    assert detail_of(line) == text
 
 
 def test_a_replacement_may_be_up_before_the_last_survivor_has_closed() -> None:

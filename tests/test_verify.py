@@ -1,3 +1,5 @@
+"""A trial against its reference: what is equal, and every kind of difference."""
+
 from __future__ import annotations
 
 import json
