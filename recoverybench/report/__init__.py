@@ -11,7 +11,7 @@ from recoverybench.results import Run, replace_file
 __all__ = ["render", "write_report"]
 
 
-def write_report(runs: Sequence[Run], out: Path) -> Path:
+def write_report(runs: Sequence[Run], out: str | Path) -> Path:
     """Write the report of these runs as one HTML file, whole or not at all.
 
     Args:
@@ -19,10 +19,11 @@ def write_report(runs: Sequence[Run], out: Path) -> Path:
         out: the file. A file that is there is replaced, so the caller decides whether it may be.
 
     Returns:
-        `out`.
+        The file.
 
     Raises:
         OSError: the file cannot be written.
     """
+    out = Path(out)
     replace_file(out, render(runs).encode("utf-8", "backslashreplace"))
     return out

@@ -39,6 +39,8 @@ def verified(rows: Sequence[Row]) -> str:
     """What stands behind the word "recovered" in this run: how much was compared."""
     checks = [t.verify for r in rows for t in r.trials if t.verify is not None]
     judged = [v for v in checks if v.passed is not None]
+    if not rows:
+        return ""
     if not judged:
         return "No trial could be compared with a fault-free reference."
     losses = sum(v.losses_compared for v in judged)
@@ -83,8 +85,7 @@ def _each(back: Sequence[Row], lost: Sequence[Row], when: str) -> Markup:
         each = " each" if rest else ""
         text = Markup("In {0} of {0} trials{1}, ").format(first.n, each) + text
     elif alike:
-        each = "single trials, one of each" if rest else "a single trial"
-        text = Markup("In {}, ").format(each) + text
+        text = Markup("In one trial{}, ").format(" each" if rest else "") + text
     text += "."
     if max(r.n for r in (*back, *lost)) == 1:
         text += " One trial says nothing about the spread."

@@ -212,7 +212,9 @@ def _beside(y: int, first: str, second: str) -> dict[str, Any]:
 
 
 def _main(row: Row) -> str:
-    return "none recovered" if row.median_s is None else f"median {seconds(row.median_s)}"
+    if row.median_s is None:
+        return "none recovered"
+    return ("median " if row.recovered > 1 else "") + seconds(row.median_s)
 
 
 def _unattributed(row: Row) -> str:

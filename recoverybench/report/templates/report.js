@@ -60,7 +60,7 @@
     layout.annotations = [
       ...rows.map((y, i) =>
         head(y, 0, "left", `<b>${layout.yaxis.ticktext[i].split("<br>").join(" ")}</b>`)),
-      ...beside.map((a) => head(a.y, 1, "right", a.text.split("<br>")[0])),
+      ...beside.map((a) => head(a.y, 1, "right", shortened(a.text))),
     ];
     layout.yaxis.showticklabels = false;
     layout.yaxis.range = [rows.length - 0.5, -0.75];
@@ -68,9 +68,17 @@
     layout.margin = { l: 6, r: 6, t: 8, b: 46 };
     for (const key of Object.keys(layout)) {
       const title = key.startsWith("xaxis") && layout[key].title;
-      if (title && title.text) title.text = title.text.replace(/ \(.*\)/, "");
+      if (title && title.text) title.text = title.text.replace(/ \(.*\)/, "").replace("no recovery", "failed");
     }
     return fig;
+  }
+
+  // The two lines beside a row as one short one: "median 0.59 s" and "3/3 recovered" -> "0.59 s · 3/3".
+  function shortened(twoLines) {
+    const [first, second] = twoLines.replace(/<\/?b>/g, "").split("<br>");
+    const rated = first.endsWith(" recovered") && second !== "none recovered";
+    const parts = rated ? [second.replace("median ", ""), first] : [first];
+    return parts.join(" · ").replace(" recovered", "");
   }
 
   const plain = { displayModeBar: false, responsive: true, displaylogo: false };
@@ -103,11 +111,15 @@
   }
 
   function drawOverviews() {
+    if (!data.trials.length) {
+      for (const id of ["recovery", "stack"]) byId(id).textContent = "No trial to show.";
+      return;
+    }
     draw("recovery", figures.recovery).then((box) => {
       box.removeAllListeners("plotly_click");
       box.on("plotly_click", (event) => {
         const point = event.points[0].customdata;
-        if (point && point[4]) location.hash = "trial=" + point[4];
+        if (point && point[4]) location.hash = "trial=" + encodeURIComponent(point[4]);
       });
     });
     draw("stack", stackFigure());
@@ -185,9 +197,9 @@
     const ticks = [[0, "<b>phases</b>"]];
     const bars = [];
     const shapes = [];
-    const bar = (y, start, stop, name, label, colour, high, dark) => bars.push({
-      y, start, stop, colour, high, hover: label,
-      text: ((stop - start) / end) * pixels * 0.94 > name.length * 7 + 8 ? text(name) : "", dark,
+    const bar = (y, start, stop, name, label, colour, high, pattern) => bars.push({
+      y, start, stop, colour, high, hover: label, pattern: pattern || "",
+      text: !pattern && ((stop - start) / end) * pixels * 0.94 > name.length * 7 + 8 ? text(name) : "",
     });
     let before = 0;
     data.phases.forEach((phase, i) => {
@@ -197,7 +209,7 @@
       const checks = to - before - own;
       bar(0, before, to, words(phase), `phase <b>${words(phase)}</b><br>${seconds(own)}` +
         (checks > 1e-5 ? `<br>and ${seconds(checks)} of verification, not counted` : ""),
-      `--phase-${phase}`, 0.8);
+      `--phase-${phase}`, 0.8, phase === "catch_up" ? "/" : "");
       before = to;
     });
     let y = 1.25;
@@ -236,7 +248,7 @@
       y: bars.map((b) => b.y), width: bars.map((b) => b.high), customdata: bars.map((b) => b.hover),
       text: bars.map((b) => b.text), textposition: "inside", insidetextanchor: "middle", textangle: 0,
       insidetextfont: { size: 12 }, hovertemplate: "%{customdata}<extra></extra>",
-      marker: { color: bars.map((b) => b.colour), line: { color: "--card", width: 1 } },
+      marker: { color: bars.map((b) => b.colour), line: { color: "--card", width: 1 }, pattern: { shape: bars.map((b) => b.pattern), size: 6 } },
     };
   }
 
@@ -346,7 +358,7 @@
     drawn = index;
     const trial = data.trials[index];
     const box = byId("lanes");
-    const bar = { ...plain, displayModeBar: "hover", modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
+    const bar = { ...plain, displayModeBar: "hover", modeBarButtons: [["resetScale2d", "toImage"]] };
     if (trial.spans.length || marksOf(trial).length) {
       if (!box.classList.contains("js-plotly-plot")) box.textContent = "";
       draw("lanes", waterfallFigure(trial, box.clientWidth), bar);

@@ -1,0 +1,396 @@
+"""The report: what it says, that hostile names stay text, and that it is one whole file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recoverybench.records import TrialRecord, Verification
+from recoverybench.report import render, write_report
+from recoverybench.report.answer import answer, verified
+from recoverybench.report.data import embed
+from recoverybench.report.figures import phases_figure, recovery_figure
+from recoverybench.report.rows import rows_of
+from recoverybench.results import Run
+from recoverybench.vocabulary import OUTCOMES, PHASES
+from tests.sample_run import (
+    default_trials,
+    failed_trial,
+    make_cell,
+    make_run,
+    make_trial,
+    timed_out_trial,
+)
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+class Page(HTMLParser):
+    """What a browser would see: elements with their attributes, and text by element."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.scripts: dict[str, str] = {}
+        self._script: str | None = None
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._script = None
+        if tag in ("script", "style"):
+            self._script = dict(attrs).get("id") or f"{tag}{len(self.elements)}"
+            self.scripts[self._script] = ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("script", "style"):
+            self._script = None
+
+    def handle_data(self, data: str) -> None:
+        if self._script is None:
+            self.text += data
+        else:
+            self.scripts[self._script] += data
+
+    def data(self, name: str) -> Any:
+        return json.loads(self.scripts[name])
+
+
+def words(html: str) -> str:
+    return " ".join(Page(html).text.split())
+
+
+def sentence(*runs: Run) -> str:
+    return words(str(answer(rows_of(runs))))
+
+
+def hostile_trial(trial: TrialRecord) -> TrialRecord:
+    """A trial that carries markup in every free string."""
+    evidence = dataclasses.replace(trial.detection_evidence[0], detail=HOSTILE, mechanism=HOSTILE)
+    return dataclasses.replace(
+        trial,
+        trial=HOSTILE,
+        error=HOSTILE,
+        cell=make_cell(workload=HOSTILE, strategy=HOSTILE, fault=HOSTILE),
+        detected_by=HOSTILE,
+        detection_evidence=(evidence,),
+        spans=(*trial.spans, dataclasses.replace(trial.spans[-1], name=HOSTILE)),
+        restore_tried=(HOSTILE,),
+        verify=Verification(False, HOSTILE, 1, 1, 1, False, HOSTILE),
+        outcome="diverged",
+    )
+
+
+def hostile_run() -> Run:
+    run = make_run([hostile_trial(make_trial()), *default_trials(1)], name=HOSTILE)
+    return make_run(
+        run.trials,
+        name=HOSTILE,
+        run_id=HOSTILE,
+        label=HOSTILE,
+        status=HOSTILE,
+        launcher=HOSTILE,
+        command=[HOSTILE],
+        machine={HOSTILE: HOSTILE, "system": HOSTILE},
+        environment={HOSTILE: HOSTILE},
+        created=HOSTILE,
+    )
+
+
+# ---- the answer ----------------------------------------------------------------------------
+
+
+def test_answer_names_every_strategy_with_its_numbers() -> None:
+    assert sentence(make_run()) == (
+        "In 3 of 3 trials each, hot-spare was training again in a median of 0.59 s after a worker "
+        "was killed; elastic took 1.4 s; restart 4.9 s."
+    )
+
+
+def test_answer_says_how_often_when_some_trials_failed() -> None:
+    restart, elastic = make_cell(strategy="restart"), make_cell(strategy="elastic")
+    trials = [make_trial(0, cell=restart), make_trial(1, cell=elastic)]
+    trials += [make_trial(2, rep=1, cell=restart), timed_out_trial(3, rep=1, cell=elastic)]
+    said = sentence(make_run(trials))
+    assert said.startswith("elastic was training again 1.4 s after a worker was killed")
+    assert "(1 of 2 trials)" in said
+    assert said.endswith("(2 of 2 trials).")
+
+
+def test_answer_names_a_cell_that_never_came_back() -> None:
+    trials = [make_trial(0), failed_trial(1, cell=make_cell(strategy="restart"))]
+    assert "restart did not come back (0 of 1 trial)" in sentence(make_run(trials))
+
+
+def test_answer_when_nothing_recovered() -> None:
+    said = sentence(make_run([timed_out_trial(0), failed_trial(1, rep=1)]))
+    assert said == "None of 2 trials recovered after a worker was killed: 1 × timeout, " + (
+        "1 × not recovered."
+    )
+
+
+def test_answer_of_a_single_trial_says_so() -> None:
+    said = sentence(make_run([make_trial()]))
+    assert said.startswith("In one trial, elastic was training again 1.4 s after a worker")
+    assert said.endswith("One trial says nothing about the spread.")
+
+
+def test_answer_without_any_trial() -> None:
+    assert sentence(make_run([])) == "No trial has finished yet, so there is no answer."
+    assert verified([]) == ""
+
+
+def test_answer_when_no_trial_can_be_judged() -> None:
+    said = sentence(make_run([failed_trial(0, outcome="invalid")]))
+    assert said == "No trial could be judged, so there is no answer: 1 × invalid."
+
+
+def test_answer_over_many_cells_names_the_extremes_and_the_failures() -> None:
+    cells = [make_cell(strategy=s, interval=i) for s in ("restart", "elastic") for i in (5, 10, 20)]
+    trials = [make_trial(i, cell=c) for i, c in enumerate(cells)]
+    trials.append(failed_trial(9, rep=1, cell=cells[0]))
+    said = sentence(make_run(trials))
+    assert said.startswith("6 of 7 trials recovered after a worker was killed, over 6 cells.")
+    assert re.search(r"Fastest was elastic · checkpoint every \d+ steps at 1\.\d s", said)
+    assert said.endswith("The others: 1 × not recovered.")
+
+
+def test_verified_says_what_was_compared_and_where_it_differed() -> None:
+    assert verified(rows_of([make_run()])).endswith("everything was equal.")
+    bad = dataclasses.replace(
+        make_trial(1, rep=1), verify=Verification(False, "r", 3, 1, 64, True, "loss at step 21")
+    )
+    text = verified(rows_of([make_run([make_trial(), bad])]))
+    assert "63 losses" in text
+    assert text.endswith("equal in 1 of 2 trials.")
+
+
+# ---- figures -------------------------------------------------------------------------------
+
+
+def coloured(value: Any, key: str = "") -> Any:
+    """A figure with the page's colour variables put in place."""
+    if isinstance(value, dict):
+        return {k: coloured(v, k) for k, v in value.items()}
+    if isinstance(value, list):
+        return [coloured(v, key) for v in value]
+    return "#123456" if key == "color" and str(value).startswith("--") else value
+
+
+def mixed_run() -> Run:
+    return make_run([*default_trials(), timed_out_trial(50, rep=3), failed_trial(51, rep=4)])
+
+
+@pytest.mark.parametrize("run", [make_run(), make_run([]), mixed_run(), hostile_run()])
+def test_plotly_accepts_the_figures(run: Run) -> None:
+    graph_objects = pytest.importorskip("plotly.graph_objects")
+    for figure in (recovery_figure(rows_of([run])), phases_figure(rows_of([run]))):
+        graph_objects.Figure(coloured(figure))
+
+
+def test_every_trial_has_its_mark() -> None:
+    run = mixed_run()
+    data = recovery_figure(rows_of([run]))["data"]
+    marks = [key[-1] for trace in data for key in trace.get("customdata", [])]
+    assert sorted(marks) == sorted(f"0/{t.trial}" for t in run.trials)
+
+
+def test_success_rate_stands_beside_every_median() -> None:
+    notes = [a["text"] for a in recovery_figure(rows_of([mixed_run()]))["layout"]["annotations"]]
+    assert notes == [
+        "<b>3/3 recovered</b><br>median 0.59 s",
+        "<b>3/5 recovered</b><br>median 1.4 s",
+        "<b>3/3 recovered</b><br>median 4.9 s",
+    ]
+
+
+def test_axis_is_logarithmic_only_when_times_differ_by_more_than_ten() -> None:
+    def axis(*times: float) -> dict[str, Any]:
+        trials = [
+            dataclasses.replace(make_trial(i, rep=i), recovery_s=t) for i, t in enumerate(times)
+        ]
+        found: dict[str, Any] = recovery_figure(rows_of([make_run(trials)]))["layout"]["xaxis"]
+        return found
+
+    assert "type" not in axis(1.0, 9.9)
+    wide = axis(0.3, 31.0)
+    assert wide["type"] == "log"
+    assert wide["ticktext"] == ["0.5", "1", "2", "5", "10", "20"]
+    assert 10 ** wide["range"][0] < 0.3 < 31.0 < 10 ** wide["range"][1]
+
+
+def test_labels_that_look_like_numbers_stay_labels_in_the_order_of_the_runs() -> None:
+    names = ["0.9", "0.10", "1e10", "123456"]
+    runs = [make_run([make_trial()], label=name) for name in names]
+    layout = recovery_figure(rows_of(runs))["layout"]
+    assert [text.split(" · ")[0] for text in layout["yaxis"]["ticktext"]] == names
+    assert layout["yaxis"]["tickvals"] == [0, 1, 2, 3]
+
+
+def test_runs_of_one_name_are_told_apart() -> None:
+    labels = [row.label for row in rows_of([make_run([make_trial()]), make_run([make_trial()])])]
+    assert labels == [
+        "quick-20260301-120000 (1) · elastic",
+        "quick-20260301-120000 (2) · elastic",
+    ]
+
+
+def test_a_cell_with_a_factor_of_none_keeps_its_row() -> None:
+    cells = [make_cell(watchdog_s=None), make_cell(watchdog_s=5.0)]
+    trials = [make_trial(i, cell=cell) for i, cell in enumerate(cells)]
+    labels = [row.label for row in rows_of([make_run(trials)])]
+    assert len(labels) == 2
+    assert any("watchdog none" in label for label in labels)
+
+
+# ---- the page ------------------------------------------------------------------------------
+
+
+def every_outcome() -> Run:
+    trials = [make_trial(), timed_out_trial(1, rep=1)]
+    trials += [failed_trial(10 + i, rep=2 + i, outcome=o) for i, o in enumerate(OUTCOMES)]
+    return make_run(trials)
+
+
+RUNS = {
+    "none": [make_run([])],
+    "one": [make_run([make_trial()])],
+    "failed": [make_run([failed_trial(0)])],
+    "outcomes": [every_outcome()],
+    "default": [make_run()],
+    "two": [make_run(), make_run(name="later")],
+    "bare": [make_run(git=None, machine={}, environment={"jax": None}, command=[], created="")],
+}
+
+
+@pytest.mark.parametrize("runs", RUNS.values(), ids=RUNS.keys())
+def test_page_holds_every_trial_and_refers_to_nothing_outside(runs: list[Run]) -> None:
+    page = Page(render(runs))
+    embedded = page.data("payload")["trials"]
+    assert len(embedded) == sum(len(run.trials) for run in runs)
+    for tag, attributes in page.elements:
+        for name in ("src", "href", "action", "data", "poster", "srcset"):
+            target = attributes.get(name) or ""
+            assert target == "data:," or target[:1] in ("", "#"), (tag, name, target)
+    styles = [text for name, text in page.scripts.items() if name.startswith("style")]
+    assert styles
+    assert not re.search(r"@import|url\(", "".join(styles))
+    ids = [a["id"] for _, a in page.elements if a.get("id")]
+    assert len(ids) == len(set(ids))
+
+
+def test_first_screen_answers_the_question() -> None:
+    text = words(render([make_run()]))
+    start = text[text.index("A machine dies") :][:700]
+    assert "In 3 of 3 trials each, hot-spare was training again" in start
+    assert "3 workers with 1 device each" in start
+    assert "540 losses" in start
+
+
+def test_every_phase_is_explained_and_in_order() -> None:
+    legend = re.search(r'<ul class="legend".*?</ul>', render([make_run()]), re.S)
+    assert legend
+    assert re.findall(r"--phase-(\w+)", legend[0]) == list(PHASES)
+
+
+def test_every_outcome_that_occurred_is_explained() -> None:
+    text = words(render([every_outcome()]))
+    for outcome in OUTCOMES:
+        assert f"{outcome.replace('_', ' ')}: " in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"status": "interrupted"}, "is interrupted: 9 of 9 trials are here"),
+        ({"status": "running"}, "is running: 9 of 9 trials are here"),
+    ],
+)
+def test_a_run_that_was_cut_off_says_so(changes: dict[str, str], said: str) -> None:
+    assert said in words(render([make_run(**changes)]))
+
+
+def test_dropped_lines_and_simulated_faults_are_told() -> None:
+    trials = [dataclasses.replace(t, simulated=True) for t in default_trials(1)]
+    text = words(render([dataclasses.replace(make_run(trials), dropped=2)]))
+    assert "2 half-written line(s) were dropped" in text
+    assert "the fault was simulated in 3 trial(s)" in text
+
+
+def test_hostile_strings_stay_text_everywhere() -> None:
+    plain = Page(render([make_run(default_trials(1))]))
+    hostile = Page(render([hostile_run()]))
+    assert [t for t, _ in hostile.elements].count("script") == 4
+    assert not [t for t, _ in hostile.elements if t == "img"]
+    for _, attributes in hostile.elements:
+        assert not [name for name in attributes if name.startswith("on")]
+    assert HOSTILE in hostile.text
+    assert HOSTILE not in plain.text
+    trial = hostile.data("payload")["trials"][0]
+    assert trial["trial"] == trial["error"] == HOSTILE
+    assert hostile.data("payload")["runs"][0]["run_id"] == HOSTILE
+    shown = json.dumps(hostile.data("figures"))
+    key = json.dumps(f"0/{HOSTILE}")  # the address of a trial, which is never drawn
+    assert "<img" not in shown.replace(key, "")
+
+
+def test_only_the_page_s_own_scripts_may_run() -> None:
+    page = Page(render([hostile_run()]))
+    policy = next(
+        a["content"] or "" for t, a in page.elements if a.get("http-equiv") and t == "meta"
+    )
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert policy.count("sha256-") == 2
+    assert "unsafe-inline" not in policy.split("style-src")[0]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["</script>", "<!--<script>", "\u2028\u2029", "\ud800", "é 漢", "&amp;", '"\\'],
+)
+def test_embed_keeps_any_string(value: str) -> None:
+    text = embed({"x": value})
+    assert not set("<>&\u2028\u2029") & set(text)
+    text.encode("utf-8")
+    expected = value if value != "\ud800" else "\ud800"
+    assert json.loads(text)["x"] == expected
+
+
+def test_embed_has_no_number_that_json_lacks() -> None:
+    text = embed([math.nan, math.inf, -math.inf, {"a": (1, None)}])
+    assert json.loads(text) == ["nan", "inf", "-inf", {"a": [1, None]}]
+
+
+def test_payload_gives_the_records_back() -> None:
+    trials = default_trials(1)
+    data = Page(render([make_run(trials)])).data("payload")
+    first = data["trials"][0]
+    spans = [list(dataclasses.astuple(s)) for s in trials[0].spans]
+    for got, wanted in zip(first["spans"], spans, strict=True):
+        assert got[:3] == wanted[:3]
+        assert got[3:] == pytest.approx(wanted[3:], abs=1e-6)
+    record = first | {"cell": data["cells"][first["cell"]], "spans": trials[0].as_dict()["spans"]}
+    del record["run"]
+    assert (
+        TrialRecord.from_dict(record).as_dict()
+        == TrialRecord.from_dict(json.loads(json.dumps(trials[0].as_dict()))).as_dict()
+    )
+
+
+def test_write_report_replaces_whole_files_and_leaves_none_behind(tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    out.write_text("before")
+    assert write_report([make_run()], str(out)) == out
+    assert out.read_text().startswith("<!doctype html>")
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+    with pytest.raises(OSError):
+        write_report([make_run()], tmp_path / "missing" / "report.html")

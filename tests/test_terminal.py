@@ -1,0 +1,304 @@
+"""The terminal: tables and timelines at two widths, and a display that leaves no trace."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import unicodedata
+
+import pytest
+from rich.console import Console
+
+from recoverybench.labels import seconds
+from recoverybench.records import TrialRecord
+from recoverybench.results import Run
+from recoverybench.terminal import Progress, run_table, trial_timeline
+from recoverybench.terminal.text import clean
+from recoverybench.vocabulary import OUTCOMES, PHASES
+from tests.sample_run import (
+    default_trials,
+    failed_trial,
+    make_cell,
+    make_run,
+    make_trial,
+    timed_out_trial,
+)
+from tests.test_report import hostile_trial
+
+WIDTHS = (80, 120)
+ESCAPE = "\x1b[2J\x1b]0;owned\x07\r\u202e[bold red]x[/]\n"
+
+
+def console(width: int) -> Console:
+    return Console(width=width, file=io.StringIO(), color_system=None, legacy_windows=False)
+
+
+def printed(out: Console) -> str:
+    assert isinstance(out.file, io.StringIO)
+    return out.file.getvalue()
+
+
+def table(run: Run, width: int = 80) -> str:
+    out = console(width)
+    run_table(run, out)
+    return printed(out)
+
+
+def timeline(record: TrialRecord, width: int = 80, **more: object) -> str:
+    out = console(width)
+    trial_timeline(record, out, **more)  # type: ignore[arg-type]
+    return printed(out)
+
+
+def check_plain(text: str, width: int) -> None:
+    for line in text.split("\n"):
+        assert len(line) <= width, line
+        assert not [c for c in line if unicodedata.category(c)[0] == "C"], line
+
+
+def many_cells() -> Run:
+    cells = [
+        make_cell(strategy=s, fault=f)
+        for s in ("restart", "hot-spare")
+        for f in ("kill", "hang", "preempt")
+    ]
+    trials = [make_trial(i, cell=cell) for i, cell in enumerate(cells)]
+    trials.append(timed_out_trial(10, rep=1, cell=cells[1]))
+    trials.append(failed_trial(11, rep=1, cell=cells[5]))
+    return make_run(trials)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    "run",
+    [
+        make_run(),
+        make_run([]),
+        many_cells(),
+        make_run([failed_trial(0)]),
+        make_run([failed_trial(i, rep=i, outcome=o) for i, o in enumerate(OUTCOMES)]),
+        make_run([hostile_trial(make_trial())], run_id=ESCAPE),
+        make_run([make_trial(cell=make_cell(workload=ESCAPE)), make_trial(1)]),
+    ],
+)
+def test_a_table_fits_and_is_plain_text(run: Run, width: int) -> None:
+    check_plain(table(run, width), width)
+
+
+def test_a_table_says_the_numbers_of_each_cell() -> None:
+    text = table(make_run())
+    lines = [line.split() for line in text.splitlines()]
+    assert ["hot-spare", "3/3", "0.59", "(0.58", "to", "0.61)", "0.80", "5"] in lines
+    assert "9 of 9 trials" in text
+    phases = next(line for line in lines if line[:1] == ["restart"] and len(line) == 10)
+    assert [float(x) for x in phases[1:]] == pytest.approx(
+        [0.04, 0.01, 0.35, 3.82, 0.11, 0.20, 0.41, 0.05, 0.24], abs=0.011
+    )
+    assert "what became of the trials" not in text
+
+
+def test_only_factors_that_differ_name_the_cells() -> None:
+    text = table(many_cells())
+    assert "hot-spare · preempt" in text
+    assert "workload transformer:tiny" in text
+    assert "restart" not in text.split("\n\n")[0]
+
+
+def test_trials_that_did_not_recover_are_counted() -> None:
+    text = table(many_cells())
+    assert "restart · hang: 1 recovered, 1 timeout" in text
+    assert "hot-spare · preempt: 1 recovered, 1 not recovered" in text
+
+
+def test_a_run_without_trials_and_with_lost_lines_says_so() -> None:
+    text = table(dataclasses.replace(make_run([]), dropped=1))
+    assert "No trial has finished yet." in text
+    assert "1 half-written line(s) dropped" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    "record",
+    [
+        make_trial(),
+        timed_out_trial(1),
+        failed_trial(2),
+        default_trials()[0],
+        default_trials()[2],
+        dataclasses.replace(make_trial(), spans=(), milestones={}, phases={}),
+    ],
+)
+def test_a_timeline_is_plain_text_and_its_bars_fit(record: TrialRecord, width: int) -> None:
+    text = timeline(record, width)
+    check_plain(text, width)
+    assert f"trial {record.trial}" in text
+
+
+def test_hostile_strings_do_nothing_in_a_terminal() -> None:
+    trial = hostile_trial(make_trial())
+    span = dataclasses.replace(trial.spans[0], name=ESCAPE, start_s=0.1, end_s=0.3)
+    trial = dataclasses.replace(trial, trial=ESCAPE, error=ESCAPE, spans=(span, *trial.spans))
+    text = timeline(trial)
+    check_plain(text, 80)
+    assert "\\x1b[2J" in text
+    assert "[bold red]x[/]" in text
+    assert clean("a\tb\u202e") == "a\\tb\\u202e"
+    assert clean("é漢·") == "é漢·"
+
+
+def bars(text: str, name: str) -> tuple[int, int]:
+    """Where the first bar of this name starts and ends, in columns."""
+    line = next(line for line in text.splitlines() if line.strip().startswith(name))
+    return line.index("█"), line.rindex("█") + 1
+
+
+def test_bars_are_to_scale_and_phases_follow_one_another() -> None:
+    record = make_trial(cell=make_cell(strategy="restart"))
+    text = timeline(record, 120)
+    total = record.time_to_progress_s
+    assert total
+    last = None
+    for phase in PHASES:
+        start, end = bars(text, phase.replace("_", " "))
+        assert end - start == pytest.approx(80 * record.phases[phase] / total, abs=1.01)
+        assert last is None or abs(start - last) <= 1
+        last = end
+
+
+def test_a_timeline_shows_survivors_evidence_exits_and_verification() -> None:
+    record = make_trial(cell=make_cell(strategy="hot-spare"))
+    text = timeline(record, 120)
+    assert "worker 0: pid 4100, kept its process" in text
+    assert "worker 1: pid 4101 then 4200" in text
+    assert "worker 1, attempt 1 (pid 4200)" in text
+    assert "process exit, supervisor: worker 1 ended by SIGKILL (first)" in text
+    assert "equal: 60 losses, 3 state digests, 1280 samples compared" in text
+    assert "worker 1, attempt 0 (pid 4101): by SIGKILL, the injection" in text
+    assert f"back after {seconds(record.recovery_s)}" in text
+
+
+def test_a_timeline_names_its_files_when_told_where_the_run_is() -> None:
+    run = make_run()
+    assert str(run.path / "journal" / "0000") in timeline(run.trials[0], run_path=run.path)
+
+
+def test_bars_need_no_unicode() -> None:
+    raw = io.BytesIO()
+    out = Console(width=80, file=io.TextIOWrapper(raw, encoding="ascii", errors="replace"))
+    trial_timeline(make_trial(), out)
+    out.file.flush()
+    assert b"######" in raw.getvalue()
+
+
+# ---- progress ------------------------------------------------------------------------------
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def terminal() -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+
+
+def follow(progress: Progress) -> None:
+    for index, record in enumerate(default_trials(1)):
+        progress.trial("elastic · kill", record.rep, index)
+        progress.phase("waiting for step 25")
+        progress.trial_done(record)
+    progress.note("half the budget is used")
+
+
+@pytest.mark.parametrize(
+    ("out", "quiet"), [(console(80), False), (terminal(), True)], ids=["no terminal", "quiet"]
+)
+def test_progress_is_silent_where_nobody_looks(out: Console, quiet: bool) -> None:
+    with Progress(3, quiet, console=out) as progress:
+        follow(progress)
+    assert printed(out) == ""
+
+
+def test_progress_goes_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    with Progress(3) as progress:
+        follow(progress)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_progress_leaves_a_line_for_each_trial() -> None:
+    out = terminal()
+    with Progress(3, console=out) as progress:
+        follow(progress)
+    text = printed(out)
+    assert "0000  restart · kill  recovered  5.1 s" in text
+    assert "half the budget is used" in text
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_progress_restores_the_terminal_on_an_error(error: type[BaseException]) -> None:
+    out = terminal()
+    with pytest.raises(error), Progress(3, console=out) as progress:
+        progress.trial("elastic", 0, 0)
+        raise error
+    text = printed(out)
+    assert text.count("\x1b[?25l") == text.count("\x1b[?25h") == 1
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+
+
+def test_progress_shows_the_trial_its_phase_and_the_time_left() -> None:
+    clock, out = Clock(), terminal()
+    progress = Progress(4, console=out, clock=clock)
+    with progress:
+        assert progress.left_s() is None
+        clock.now += 30
+        progress.trial_done(make_trial())
+        progress.trial("elastic · kill", 2, 1)
+        progress.phase("waiting for step 25")
+        clock.now += 10
+        assert progress.left_s() == pytest.approx(80)
+    assert "trial 2 of 4: elastic · kill, repetition 3  waiting for step 25" in printed(out)
+    assert "0:40, about 1:20 left" in printed(out)
+    clock.now += 1000
+    assert progress.left_s() == 0.0
+
+
+def test_hostile_strings_do_nothing_in_the_progress() -> None:
+    out = terminal()
+    with Progress(1, console=out) as progress:
+        progress.trial(ESCAPE, 0, 0)
+        progress.phase(ESCAPE)
+        progress.note(ESCAPE)
+        progress.trial_done(make_trial())
+    assert "\x1b]0;" not in printed(out)
+    assert "\x07" not in printed(out)
+
+
+# ---- numbers -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0.0, "0 ms"),
+        (0.0043, "4.3 ms"),
+        (0.058, "58 ms"),
+        (0.0994, "99 ms"),
+        (0.0996, "0.10 s"),
+        (0.584, "0.58 s"),
+        (0.9949, "0.99 s"),
+        (0.996, "1.0 s"),
+        (4.93, "4.9 s"),
+        (9.96, "10 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (125.2, "2 min 05 s"),
+    ],
+)
+def test_seconds_have_two_digits_that_count(value: float | None, text: str) -> None:
+    assert seconds(value) == text
