@@ -15,15 +15,13 @@ import dataclasses
 import fcntl
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from recoverybench import machine, provenance
 from recoverybench.errors import HarnessError, UsageError, bad_value, shorten
 from recoverybench.records import TrialRecord
+from recoverybench.run_info import STATUSES, RunInfo, default_run_id, describe_run
 from recoverybench.shapes import ShapeError, check_shape
 from recoverybench.suite import Suite
 from recoverybench.vocabulary import OUTCOMES, SCHEMA_VERSION
@@ -31,49 +29,18 @@ from recoverybench.vocabulary import OUTCOMES, SCHEMA_VERSION
 if TYPE_CHECKING:
     import pandas as pd
 
-STATUSES = ("running", "complete", "interrupted", "failed")
+__all__ = [
+    "STATUSES",
+    "Run",
+    "RunDir",
+    "RunInfo",
+    "default_run_id",
+    "describe_run",
+    "load",
+    "replace_file",
+]
+
 _RUN, _TRIALS, _DROPPED = "run.json", "trials.jsonl", "trials.jsonl.dropped"
-
-
-@dataclass(frozen=True, slots=True)
-class RunInfo:
-    """What `run.json` holds.
-
-    Attributes:
-        schema: version of the format. run_id: name of the run.
-        created: ISO-8601, UTC. status: one of `STATUSES`; a run that was cut off stays
-            ``running``.
-        wall_s: seconds spent on it, all sessions together.
-        suite: as resolved. environment: versions (`provenance.versions`).
-        machine: `machine.describe`. git: `provenance.git_state`.
-        seed: of the run. label: a name for people, or None.
-        command: argv. launcher: name of the launcher.
-    """
-
-    schema: int
-    run_id: str
-    created: str
-    status: str
-    wall_s: float
-    suite: Suite
-    environment: dict[str, str | None]
-    machine: dict[str, Any]
-    git: dict[str, Any] | None
-    seed: int
-    label: str | None
-    command: list[str]
-    launcher: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
-        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return {**plain, "suite": self.suite.as_dict()}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> RunInfo:
-        """The inverse of `as_dict`; `ShapeError` on foreign data."""
-        check_shape(data, cls)
-        return cls(**{**data, "suite": Suite.from_dict(data["suite"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,37 +63,6 @@ class Run:
         from recoverybench.columns import frame
 
         return frame(self.trials)
-
-
-def describe_run(
-    suite: Suite, run_id: str, *, command: list[str], launcher: str, label: str | None = None
-) -> RunInfo:
-    """A `RunInfo` for a run that starts now, here."""
-    return RunInfo(
-        schema=SCHEMA_VERSION,
-        run_id=run_id,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        status="running",
-        wall_s=0.0,
-        suite=suite,
-        environment=provenance.versions(),
-        machine=machine.describe(),
-        git=provenance.git_state(),
-        seed=suite.seed,
-        label=label,
-        command=command,
-        launcher=launcher,
-    )
-
-
-def default_run_id(suite: Suite, now: datetime, results: Path) -> str:
-    """``quick-20261201-143005``, in UTC; with ``-2``, ``-3`` … where `results` holds it already."""
-    base = f"{suite.name}-{now.astimezone(UTC):%Y%m%d-%H%M%S}"
-    candidate, number = base, 1
-    while os.path.lexists(results / candidate):
-        number += 1
-        candidate = f"{base}-{number}"
-    return candidate
 
 
 class RunDir:
