@@ -112,7 +112,7 @@ class Overrides:
     seed: str | int | None = None
     deadline: str | float | None = None
     steps: str | int | None = None
-    data: str | None = None
+    data: str | Path | None = None
 
     def factors(self) -> dict[str, tuple[str, ...]]:
         """The factors that were given, by TOML key."""
@@ -237,7 +237,7 @@ def _read_data(value: object, where: str, suite: Path, *, from_option: bool) -> 
     if value is None:
         return None
     allowed = "a file that exists, can be read and is not empty"
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str | Path) or not str(value):
         raise bad_value(where, value, allowed)
     path = Path(value) if from_option else suite.parent / value
     try:
