@@ -1,4 +1,7 @@
-"""A campaign: every trial of a suite, one after another, into a run's directory."""
+"""A campaign: every trial of a suite, one after another, into a run's directory.
+
+`run` is the public way in; the command line's verb is a few lines over it.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,25 @@ import dataclasses
 import gc
 import json
 import random
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Protocol
 
-from recoverybench import machine
+from recoverybench import interrupts, leftovers, machine, results
 from recoverybench.analysis import analyse
 from recoverybench.bench import Bench
 from recoverybench.cache import Keys
 from recoverybench.cells import Cell
-from recoverybench.errors import HarnessError
+from recoverybench.errors import HarnessError, UsageError
 from recoverybench.journal import read_trial
 from recoverybench.records import TrialRecord
 from recoverybench.reference import reference_for
-from recoverybench.results import RunDir, replace_file
-from recoverybench.suite import Suite
+from recoverybench.results import Run, RunDir, replace_file
+from recoverybench.suite import DEFAULT_SUITE, Overrides, Suite, load_suite
 from recoverybench.trial import Place, Plan, run_job
 from recoverybench.verify import Reference
 
@@ -42,6 +48,101 @@ class Listener(Protocol):
         """Something worth a line."""
 
 
+class Silent:
+    """A `Listener` that says nothing."""
+
+    def trial(self, cell_label: str, rep: int, index: int) -> None:
+        """Nothing."""
+
+    def phase(self, name: str) -> None:
+        """Nothing."""
+
+    def trial_done(self, record: TrialRecord) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+
+def run(
+    suite: str | Suite = DEFAULT_SUITE,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    overrides: Overrides | None = None,
+    label: str | None = None,
+    launcher: str = "local",
+    listener: Listener | None = None,
+    command: Sequence[str] | None = None,
+) -> Run:
+    """Run a suite and return what was measured, as it also lies in the run's directory.
+
+    Args:
+        suite: a name, a path to a TOML file, or a suite that is resolved already.
+        out: the run's directory; by default a new one under ``results/``.
+        resume: go on with the run in `out`; its finished trials are not measured again.
+        overrides: what a command line would say over the suite.
+        label: a name for people, kept with the run.
+        launcher: how workers are started.
+        listener: hears how it goes on.
+        command: what was typed, kept with the run.
+
+    Raises:
+        UsageError: something in the input cannot be used. Nothing was started or written.
+        HarnessError: the harness itself failed; the run holds what was measured before.
+        KeyboardInterrupt: likewise, after everything of ours has ended.
+    """
+    if isinstance(suite, str):
+        suite = load_suite(suite, overrides)
+    listener = listener or Silent()
+    directory, finished = _open(
+        suite, out, resume, label, launcher, list(command if command is not None else sys.argv)
+    )
+    processes, directories = leftovers.reap()
+    if processes or directories:
+        listener.note(
+            f"removed what an earlier run left behind: {processes} processes, "
+            f"{directories} directories"
+        )
+    started, status = time.monotonic(), "failed"
+    with directory:
+        try:
+            with interrupts.once(), Bench.open(launcher) as bench:
+                done = frozenset(record.trial for record in finished)
+                Campaign(suite, directory, bench, listener, done).execute()
+            status = "complete"
+        except KeyboardInterrupt:
+            status = "interrupted"
+            raise
+        finally:
+            directory.finish(status, time.monotonic() - started)
+    return results.load(directory.path)
+
+
+def _open(
+    suite: Suite,
+    out: str | Path | None,
+    resume: bool,
+    label: str | None,
+    launcher: str,
+    command: list[str],
+) -> tuple[RunDir, tuple[TrialRecord, ...]]:
+    """The run's directory, new or resumed, and the trials that it already holds."""
+    if resume:
+        if out is None:
+            raise UsageError(
+                "--resume needs --out: expected the directory of the run to go on with"
+            )
+        return RunDir.resume(Path(out), suite)
+    if out is None:
+        base = Path("results")
+        out = base / results.default_run_id(suite, datetime.now(UTC), base)
+    info = results.describe_run(
+        suite, Path(out).resolve().name, command=command, launcher=launcher, label=label
+    )
+    return RunDir.create(Path(out), info), ()
+
+
 def plans(suite: Suite) -> list[Plan]:
     """Every trial of a suite in the order in which they are run.
 
@@ -49,7 +150,7 @@ def plans(suite: Suite) -> list[Plan]:
     fall on one cell alone. A trial's seed and victim depend on the suite's seed, the cell
     and the repetition, and on nothing else.
     """
-    found = []
+    found: list[Plan] = []
     for rep in range(suite.trials):
         for cell in suite.cells:
             seed = random.Random(f"{suite.seed}/{cell.key}/{rep}").getrandbits(32)
@@ -71,7 +172,8 @@ def plans(suite: Suite) -> list[Plan]:
 
 def _victim(cell: Cell, seed: int) -> int:
     """Any worker but 0, from the seed: worker 0 also holds the coordination service, which is
-    another fault and is asked for with ``victim = 0``."""
+    another fault and is asked for with ``victim = 0``.
+    """
     workers = int(cell.topology.partition("x")[0])
     return random.Random(seed).randrange(1, workers)
 
@@ -155,9 +257,7 @@ class Campaign:
         )
         directory = self.run.path / "reference"
         directory.mkdir(exist_ok=True)
-        replace_file(
-            directory / f"{keys.reference}.json", json.dumps(reference.as_dict()).encode()
-        )
+        replace_file(directory / f"{keys.reference}.json", json.dumps(reference.as_dict()).encode())
         return reference
 
 
@@ -170,5 +270,3 @@ def varying_factors(cells: Sequence[Cell]) -> list[str]:
         for name in cells[0].as_dict()
         if len({json.dumps(cell.as_dict()[name]) for cell in cells}) > 1
     ]
-
-

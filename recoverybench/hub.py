@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,10 +27,8 @@ class Connection:
 
     def send(self, message: Message) -> None:
         """Send one message; a peer that is gone is no error, its end is seen elsewhere."""
-        try:
+        with suppress(OSError):
             self.socket.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:
-            pass
 
     def receive(self) -> list[Message] | None:
         """Messages that have arrived; None once the peer has closed."""

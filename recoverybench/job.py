@@ -182,9 +182,7 @@ class Job:
     def running(self) -> bool:
         """Every rank has completed the first step of this generation."""
         ranks = self.ranks()
-        return len(ranks) == self.spec.workers and all(
-            m.running == self.generation for m in ranks
-        )
+        return len(ranks) == self.spec.workers and all(m.running == self.generation for m in ranks)
 
     def lost(self) -> bool:
         """A member that the current generation needs has ended or failed for good."""
@@ -362,4 +360,3 @@ def last_words(log: Path) -> tuple[str, str]:
     if "heartbeat timeout" in lowered or "heartbeat" in reason.lower():
         return "heartbeat", reason
     return "process_exit", reason
-

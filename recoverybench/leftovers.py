@@ -15,8 +15,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-OWNER_VARIABLE = "RECOVERYBENCH_OWNER"
-"""In the environment of everything that a supervisor starts: whose it is."""
+from recoverybench.protocol import OWNER_VARIABLE as OWNER_VARIABLE
 
 PREFIX = "recoverybench-"
 _MARK = re.compile(r"(\d+)-(\d+)")
@@ -57,9 +56,9 @@ def directories() -> list[Path]:
     for base in {tempfile.gettempdir(), "/tmp"}:
         for path in Path(base).glob(f"{PREFIX}*"):
             mark = _MARK.match(path.name.removeprefix(PREFIX))
-            if mark and path.is_dir() and path.stat().st_uid == os.getuid():
-                if not _runs(mark.group(0)):
-                    found.append(path)
+            mine = path.is_dir() and path.stat().st_uid == os.getuid()
+            if mark and mine and not _runs(mark.group(0)):
+                found.append(path)
     return found
 
 

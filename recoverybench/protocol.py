@@ -38,6 +38,9 @@ Message = dict[str, Any]
 SPAWN_NS = "RECOVERYBENCH_SPAWN_NS"
 """Environment variable: when the launcher started this process (CLOCK_MONOTONIC, ns)."""
 
+OWNER_VARIABLE = "RECOVERYBENCH_OWNER"
+"""Environment variable of everything that a supervisor starts: its ``pid-starttime``."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:

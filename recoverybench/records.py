@@ -111,13 +111,15 @@ class TrialRecord:
         restored_step: step the state came back from. lost_steps: step_before - restored_step.
         detected_by: first mechanism; detection_evidence: each mechanism with its time.
         compile_cache: worker (as text) -> state of the step function's cache.
-        restore_bytes: bytes of state that worker 0 restored. restore_tried: steps that were tried and why each failed.
+        restore_bytes: bytes of state that worker 0 restored.
+        restore_tried: steps that were tried in vain, and why each failed.
         verify: see `Verification`. exits: one per attempt. spans: lanes for the waterfall.
         pids: worker (as text) -> pids of its attempts in order; survivors keep theirs.
         load: 1-minute load average at the start and the end; memory_available_bytes likewise.
         wall_s: the whole trial, start of the job to its end. window_s: injection to verified.
         steady_step_s: median step before the injection, seconds.
-        simulated: True where the fault was simulated. harness: sizes and costs of the harness itself.
+        simulated: True where the fault was simulated.
+        harness: sizes and costs of the harness itself.
     """
 
     trial: str

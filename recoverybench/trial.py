@@ -155,7 +155,9 @@ def _boot(
     if not job.pump(there):
         return f"the healthy job did not get to its trigger within {BOOT_S:.0f} s"
     if job.lost() or any(not m.alive for m in spare):
-        return f"the healthy job failed: {job.evidence[0][1] if job.evidence else 'a standby ended'}"
+        return (
+            f"the healthy job failed: {job.evidence[0][1] if job.evidence else 'a standby ended'}"
+        )
     return None
 
 
@@ -183,4 +185,3 @@ def _break_and_mend(
 
 def _victim(job: Job, plan: Plan) -> Member:
     return next(m for m in job.ranks() if m.rank == plan.victim)
-

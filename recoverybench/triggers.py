@@ -1,4 +1,4 @@
-"""When a fault strikes: ``step:N``, on the completion of exactly step N.
+"""When a fault strikes: ``step:N``, as the victim is about to begin exactly step N.
 
 A kind is one reader in `_KINDS`; a new one adds its reader there and, where it needs
 more than a step, a field to `Trigger`.
@@ -19,7 +19,7 @@ class Trigger:
 
     Attributes:
         kind: ``step``.
-        step: the step, counted from 1, whose completion sets it off.
+        step: the step, counted from 1, that the victim does not begin: N - 1 are done.
     """
 
     kind: str

@@ -69,6 +69,7 @@ OUTCOMES: Final = (
 
 EVIDENCE: Final = (
     "collective_error",  # an exception from a collective, in a survivor
+    "exception",  # any other exception in a worker
     "process_exit",  # a worker's exit, seen by the launcher
     "heartbeat",  # the coordination service's timeout ended survivors
     "connection_lost",  # a worker's control channel closed
@@ -101,6 +102,7 @@ SUPERVISOR_EVENTS: Final = (
     "inject",  # `fault`, `worker`
     "evidence",  # `mechanism`, `worker`, `detail`
     "act",  # `strategy`, `generation`
+    "given_up",  # `reason`: the strategy has no way back
     "deadline",
     "end",
 )

@@ -8,6 +8,7 @@ raises becomes one line on stderr here, and the exit code that `errors` gives it
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -90,6 +91,10 @@ def group(ctx: click.Context) -> None:
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit the process; never raises anything but `SystemExit`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a character gets its escape, and not an error.
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(call(argv))
 
 

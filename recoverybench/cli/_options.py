@@ -21,7 +21,7 @@ format_option: Callable[[Any], Any] = click.option(
 
 def echo_json(data: object) -> None:
     """Print plain data as JSON, the same bytes for the same data."""
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+    click.echo(json.dumps(data, indent=2, allow_nan=False))
 
 
 def run_path(run: Path) -> Path:

@@ -70,6 +70,12 @@ def write_new(runs: Sequence[Run], out: Path | None) -> Path:
         raise
 
 
+def check_new(out: Path | None) -> None:
+    """Raise the `UsageError` that `write_new` would, before anything is measured."""
+    if out is not None:
+        _claim(out).unlink()
+
+
 def _claim(path: Path) -> Path:
     """Make an empty file that nobody else has made. Raises `UsageError` where that fails."""
     try:

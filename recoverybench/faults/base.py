@@ -15,7 +15,8 @@ class Fault(Protocol):
 
     def inject(self, job: Job, victim: Member) -> None:
         """Break it. The instant goes into the journal as ``inject``, unless the job was over
-        before the fault could take effect."""
+        before the fault could take effect.
+        """
 
 
 def strike(job: Job, victim: Member, name: str, number: signal.Signals) -> None:

@@ -32,13 +32,14 @@ class Preempt:
     def inject(self, job: Job, victim: Member) -> None:
         """Give notice, let it go on, and kill it when the grace period is over."""
         notice = job.journal.log("notice", fault="preempt", worker=victim.rank)
+        victim.why = "inject"
         job.signal(victim, signal.SIGTERM)
         victim.tell({"kind": "release"})
         with job.span("grace period"):
             job.pump(lambda: job.finished() or not victim.alive, self._grace_s)
-        if job.finished():  # all the effect it had was the notice
+        if job.finished() or not victim.alive:  # all that was needed was the notice
             job.injected = job.journal.log("inject", notice, fault="preempt", worker=victim.rank)
-        elif victim.alive:
+        else:
             strike(job, victim, "preempt", signal.SIGKILL)
 
 

@@ -19,10 +19,9 @@ from pathlib import Path
 
 from recoverybench.errors import HarnessError
 from recoverybench.launchers.base import Ended, How, Process
-from recoverybench.leftovers import OWNER_VARIABLE, owner_mark
-from recoverybench.protocol import SPAWN_NS
+from recoverybench.leftovers import owner_mark
+from recoverybench.protocol import OWNER_VARIABLE, SPAWN_NS
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _FORK_SERVER_START_S = 120.0
 _FORK_S = 30.0
@@ -103,24 +102,15 @@ class Local:
             self._forks = None
 
     def _exec(self, address: str, slot: int, attempt: int, log: Path) -> int:
-        supervisor = os.getpid()
-        libc = self._libc
-
-        def in_child() -> None:
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != supervisor:
-                os._exit(74)
-
         with log.open("ab") as output:
+            arguments = (address, str(slot), str(attempt))
             child = subprocess.Popen(
-                [sys.executable, "-P", "-m", "recoverybench.worker", address]
-                + [str(slot), str(attempt)],
+                [sys.executable, "-P", "-m", "recoverybench.worker", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 env={**self._environment, SPAWN_NS: str(time.monotonic_ns())},
                 start_new_session=True,
-                preexec_fn=in_child,  # noqa: PLW1509  single-threaded caller
             )
         # `reap` is the only one to wait for it: Popen must not, nor warn that nobody did.
         child.returncode = 0
@@ -132,9 +122,7 @@ class Local:
         if not self._ready:
             self._answer(_FORK_SERVER_START_S)
             self._ready = True
-        request = (
-            f'{{"socket":"{address}","slot":"{slot}","attempt":"{attempt}","log":"{log}"}}\n'
-        )
+        request = f'{{"socket":"{address}","slot":"{slot}","attempt":"{attempt}","log":"{log}"}}\n'
         try:
             self._forks.stdin.write(request.encode())
             self._forks.stdin.flush()

@@ -7,6 +7,7 @@ waterfall and for the download.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -44,14 +45,23 @@ def embed(value: Any) -> str:
     can end or change the element; the two line separators that JavaScript knows and JSON
     does not are escaped too. A value that JSON cannot hold (NaN, a path) becomes text.
     """
-    text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"), default=str)
+    try:
+        text = _dump(value)
+    except ValueError:
+        text = _dump(_finite(value))
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def _dump(value: Any) -> str:
+    return json.dumps(
+        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str
+    )
+
+
 def _compact(trial: TrialRecord) -> dict[str, Any]:
-    data = trial.as_dict()
+    data = dataclasses.replace(trial, spans=()).as_dict()
     data["spans"] = [
         [s.worker, s.attempt, s.name, round(s.start_s, _DIGITS), round(s.end_s, _DIGITS)]
         for s in trial.spans

@@ -41,9 +41,9 @@ def recovery_figure(rows: Sequence[Row], *, several: bool = False) -> Figure:
     failed = any(len(r.trials) > len(r.times) for r in rows)
     data: list[dict[str, Any]] = []
     for y, row in enumerate(rows):
+        data.append(_dots(y, row, f"--run-{row.run % _RUN_COLOURS}" if several else "--accent"))
         if row.median_s is not None:
             data.append(_median(y, row))
-        data.append(_dots(y, row, f"--run-{row.run % _RUN_COLOURS}" if several else "--accent"))
         if len(row.trials) > len(row.times):
             data.append(_crosses(y, row))
     layout = _layout(rows)

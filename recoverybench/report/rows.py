@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -175,13 +175,17 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
     """
     varying = varying_factors(t.cell for run in runs for t in run.trials)
     names = _run_names(runs)
+    trials: dict[tuple[int, Cell], list[TrialRecord]] = defaultdict(list)
+    for i, run in enumerate(runs):
+        for trial in run.trials:
+            trials[i, trial.cell].append(trial)
     rows = [
         Row(
             run=i,
             run_id=run.info.run_id,
             label_parts=(*((names[i],) if len(runs) > 1 else ()), cell_label(s.cell, varying)),
             summary=s,
-            trials=tuple(t for t in run.trials if t.cell == s.cell),
+            trials=tuple(trials[i, s.cell]),
         )
         for i, run in enumerate(runs)
         for s in summarise(run.trials, LEVEL / 100)

@@ -12,6 +12,8 @@ _STARTED_NS = time.monotonic_ns()
 if __name__ == "__main__":
     import sys
 
+    from recoverybench.worker import parenthood
     from recoverybench.worker.boot import main
 
+    parenthood.die_with(parenthood.supervisor())
     main(sys.argv[1:], _STARTED_NS)

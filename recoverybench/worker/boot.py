@@ -11,9 +11,9 @@ import os
 import time
 from pathlib import Path
 
+from recoverybench.journal_writer import Journal
 from recoverybench.protocol import SPAWN_NS, JobSpec
 from recoverybench.worker.channel import Channel
-from recoverybench.journal_writer import Journal
 
 
 def imports(journal: Journal | None) -> None:

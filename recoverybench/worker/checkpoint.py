@@ -6,6 +6,8 @@ of the input pipeline, as JSON).
 
 from __future__ import annotations
 
+import functools
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,7 +16,6 @@ from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
-from orbax.checkpoint._src.futures import signaling_client
 
 from recoverybench.worker.program import Shardings, Signature
 
@@ -89,19 +90,38 @@ class Checkpoints:
         stop waiting for workers that are gone. Returns the first lines of errors that they
         raised on their way out, which the failure explains.
         """
-        errors = []
+        errors: list[str] = []
+        # In a thread, because it joins Orbax's threads without a bound of its own.
+        closing = threading.Thread(target=self._close, args=(errors,), name="rb-close", daemon=True)
+        closing.start()
         end = time.monotonic() + deadline_s
+        for thread in (closing, *_save_threads()):
+            thread.join(max(0.0, end - time.monotonic()))
+            if thread.is_alive():
+                errors.append(f"thread {thread.name} is still alive after {deadline_s:.0f} s")
+        clear_caches()
+        return errors
+
+    def _close(self, errors: list[str]) -> None:
         try:
             self._manager.close()
         except Exception as error:  # whatever a dying save raises is a consequence
             errors.append(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
-        for thread in _save_threads():
-            thread.join(max(0.0, end - time.monotonic()))
-            if thread.is_alive():
-                errors.append(f"thread {thread.name} is still alive after {deadline_s:.0f} s")
-        # Orbax keeps the first client it saw; after a rejoin it would speak to the dead one.
-        signaling_client.get_signaling_client.cache_clear()
-        return errors
+
+
+def clear_caches() -> None:
+    """Clear every cache of Orbax's functions.
+
+    One keeps the first coordination client it saw, and would speak to the dead one after a
+    rejoin. Others are keyed by shardings, which keep the devices, the backend and its open
+    sockets: with `_sharding_num_replicas` uncleared, one survivor's old backend blocked the
+    others for as long as it lived.
+    """
+    for name, module in list(sys.modules.items()):
+        if name.startswith("orbax."):
+            for value in list(vars(module).values()):
+                if isinstance(value, functools._lru_cache_wrapper):
+                    value.cache_clear()
 
 
 def _save_threads() -> list[threading.Thread]:

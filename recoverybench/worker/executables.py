@@ -121,12 +121,12 @@ class _CacheWatch:
         jax.monitoring.unregister_event_listener(self._event)
         jax.monitoring.unregister_event_duration_listener(self._duration)
 
-    def _event(self, name: str, **_: Any) -> None:
-        self._events.add(name)
+    def _event(self, event: str, **_: Any) -> None:
+        self._events.add(event)
 
-    def _duration(self, name: str, seconds: float, **_: Any) -> None:
-        if name == self.COMPILE:
-            self._compile_s = max(self._compile_s, seconds)
+    def _duration(self, event: str, duration_secs: float, **_: Any) -> None:
+        if event == self.COMPILE:
+            self._compile_s = max(self._compile_s, duration_secs)
 
     def status(self, mode: str) -> str:
         """What JAX said; its silence is not taken for a hit."""
@@ -136,7 +136,7 @@ class _CacheWatch:
             return "hit"
         if self.MISS in self._events:
             return "miss"
-        threshold = jax.config.jax_persistent_cache_min_compile_time_secs
+        threshold = jax.config.read("jax_persistent_cache_min_compile_time_secs")
         if mode == "persistent" and self._compile_s < threshold:
             return "below_threshold"
         return "compiled"

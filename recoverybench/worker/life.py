@@ -7,10 +7,10 @@ from pathlib import Path
 
 import jax
 
+from recoverybench.journal_writer import Journal
 from recoverybench.protocol import Board, JobSpec, Place
 from recoverybench.worker import runtime, workload
 from recoverybench.worker.channel import Channel
-from recoverybench.journal_writer import Journal
 from recoverybench.worker.training import Equipment, Generation
 
 _COLLECTIVE = re.compile(
@@ -68,13 +68,11 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
             journal.log("done", step=spec.steps)
             channel.send("done", step=spec.steps)
             return
-        channel.send(
-            "failed", generation=place.generation, mechanism=failure[0], detail=failure[1]
-        )
+        channel.send("failed", generation=place.generation, mechanism=failure[0], detail=failure[1])
         if not spec.rejoin:
             return
         # Outside the except block: its traceback would keep the old backend alive.
-        place = _leave(generation, place, channel, journal)
+        place = _leave(equipment, generation, place)
 
 
 def _first_place(channel: Channel, journal: Journal, standby: bool) -> Place:
@@ -97,16 +95,25 @@ def _run(generation: Generation, journal: Journal) -> tuple[str, str] | None:
     return None
 
 
-def _leave(generation: Generation, place: Place, channel: Channel, journal: Journal) -> Place:
+def _leave(equipment: Equipment, generation: Generation, place: Place) -> Place:
     """Close everything of the failed generation; returns the place in the next one."""
-    runtime.leave(journal)
+    journal = equipment.journal
+    service = runtime.leave(journal)
+    if service is not None:
+        equipment.retired.append(service)
     if generation.source is not None:
         for problem in generation.source.abandon():
-            print(f"recoverybench: while draining the checkpoint manager: {problem}", flush=True)
+            _say(f"while draining the checkpoint manager: {problem}")
     generation.source = None
-    runtime.forget(journal)
+    if not runtime.forget(journal):
+        _say("something still refers to the old backend, which keeps its sockets open")
     journal.become(place.rank, place.attempt, place.generation + 1)
     journal.log("closed")
     with journal.span("wait for a place"):
-        order = channel.order()
+        order = equipment.channel.order()
     return Place.of(order)
+
+
+def _say(text: str) -> None:
+    """Into this attempt's log."""
+    print(f"recoverybench: {text}", flush=True)

@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
+
+from recoverybench.protocol import OWNER_VARIABLE
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+def supervisor() -> int:
+    """The pid of the supervisor that started this process."""
+    return int(os.environ[OWNER_VARIABLE].partition("-")[0])
 
 
 def die_with(parent: int) -> None:
@@ -25,13 +33,10 @@ def die_with(parent: int) -> None:
 
 def await_adoption(old_parent: int) -> None:
     """Return once `old_parent` is no longer this process's parent."""
-    pidfd = None
     try:
         pidfd = os.pidfd_open(old_parent)
     except ProcessLookupError:
         return
-    import select
-
     try:
         while os.getppid() == old_parent:
             select.select([pidfd], [], [])

@@ -14,15 +14,20 @@ from __future__ import annotations
 import gc
 import select
 import socket
+import threading
 import time
+import weakref
+from typing import Any
 
 import jax
 import jax.extend.backend
 import numpy as np
+from jax._src import xla_bridge
+from jax._src.distributed import global_state
 from jax.sharding import Mesh
 
-from recoverybench.protocol import Place
 from recoverybench.journal_writer import Journal
+from recoverybench.protocol import Place
 
 
 def configure(devices: int, platform: str, cache_dir: str | None) -> None:
@@ -97,16 +102,43 @@ def join(place: Place, world: int, heartbeat_s: float, deadline_s: float, journa
         return Mesh(np.array(jax.devices()), ("data",))
 
 
-def leave(journal: Journal) -> None:
-    """Close the distributed runtime; ends whatever waits for the other workers."""
-    with journal.span("jax.distributed.shutdown"):
+def leave(journal: Journal) -> Any:
+    """Leave the coordination service, which ends whatever waits there for other workers.
+
+    Returns:
+        The service itself where this process hosts it, else None. It must stay up until the
+        other survivors have left it (their clients abort the process when it is gone): hand
+        it to `retire` once the next generation runs.
+    """
+    with journal.span("leave the coordination service"):
+        service, global_state.service = global_state.service, None
+        # Out of sight before it is shut down: a barrier that an Orbax thread begins on a
+        # client that is just shutting down is never answered.
+        client, global_state.client = global_state.client, None
         jax.distributed.shutdown()
+        if client is not None:
+            client.shutdown()
+    return service
 
 
-def forget(journal: Journal) -> None:
-    """Clear everything that belonged to the old backend. Hold no array when calling this."""
+def retire(service: Any) -> None:
+    """Shut an old coordination service down, off the training thread."""
+    threading.Thread(target=service.shutdown, name="rb-retire", daemon=True).start()
+
+
+def forget(journal: Journal) -> bool:
+    """Clear everything that belonged to the old backend. Hold no array when calling this.
+
+    Returns:
+        Whether the backend is gone. While it lives it holds its sockets open, and the other
+        survivors stay inside the collective that failed.
+    """
+    backend = (
+        weakref.ref(jax.devices()[0].client) if xla_bridge.backends_are_initialized() else None
+    )
     with journal.span("clear caches and backends"):
         jax.clear_caches()
         jax.extend.backend.clear_backends()
     with journal.span("gc.collect"):
         gc.collect()
+    return backend is None or backend() is None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,13 @@ import jax
 import numpy as np
 from jax._src.distributed import global_state
 
+from recoverybench.journal_writer import Journal
 from recoverybench.protocol import Board, JobSpec, Place
 from recoverybench.worker import runtime
 from recoverybench.worker.channel import Channel
 from recoverybench.worker.data import Pipeline
 from recoverybench.worker.digest import digest
 from recoverybench.worker.executables import Executables
-from recoverybench.journal_writer import Journal
 from recoverybench.worker.program import Program, Shardings
 from recoverybench.worker.states.base import StateSource, open_source
 from recoverybench.worker.workload import Workload
@@ -30,7 +30,13 @@ from recoverybench.worker.workload import Workload
 
 @dataclass(slots=True)
 class Equipment:
-    """What a worker keeps from one generation to the next: nothing that holds an array."""
+    """What a worker keeps from one generation to the next: nothing that holds an array.
+
+    Attributes:
+        spec, channel, journal, board, workload: see their types.
+        executables: made once the rank is known.
+        retired: coordination services of earlier generations that this process still hosts.
+    """
 
     spec: JobSpec
     channel: Channel
@@ -38,6 +44,7 @@ class Equipment:
     board: Board
     workload: Workload
     executables: Executables | None = None
+    retired: list[Any] = field(default_factory=list)
 
     def executables_of(self, rank: int) -> Executables:
         """The functions of that rank (a worker keeps its rank once it has one)."""
@@ -156,11 +163,17 @@ class Generation:
             if step == hold:
                 self._hold(step)
             t0 = time.monotonic_ns()
-            loss, samples = loop.step()
+            try:
+                loss, samples = loop.step()
+            except Exception:
+                journal.log("span", name="step, in vain", t0=t0)
+                raise
             t = time.monotonic_ns()
             if step == loop.start + 1:
                 journal.log("first_step", t)
                 equipment.channel.send("running", generation=place.generation)
+                while equipment.retired:  # everybody is in the new generation now
+                    runtime.retire(equipment.retired.pop())
             bits = struct.pack(">f", loss).hex()
             journal.log("step", t, step=step, loss=loss, loss_bits=bits, samples=samples, t0=t0)
             board.set(place.rank, step)

@@ -46,9 +46,9 @@ class Workload(Protocol):
             key: a JAX PRNG key.
 
         Returns:
-            Nested dicts of arrays and nothing else. Plain containers, because a worker that
-            loads a compiled step has to rebuild the tree without importing the libraries that
-            made it; and each leaf's path is its name in checkpoints and digests.
+            A pytree of arrays and nothing else (no RNG objects, no static values). The path of
+            a leaf is its name in checkpoints and digests, so no two may print alike. Fewer
+            leaves recover faster.
         """
         ...
 
@@ -105,27 +105,6 @@ def families() -> dict[str, Path]:
         for path in sorted(folder().glob("*.py"))
         if re.fullmatch(r"[a-z][a-z0-9_]*", path.stem)
     }
-
-
-def named_leaves(tree: Any) -> dict[str, jax.Array]:
-    """A pytree of any classes as one flat dict, keyed by the path of each leaf (``0.mu.embed``).
-
-    This is how a workload puts an Optax state into its own: its named tuples could not be
-    unpickled without importing Optax.
-    """
-    from jax import tree_util
-
-    leaves, _ = tree_util.tree_flatten_with_path(tree)
-    return {tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
-
-
-def from_named_leaves(like: Any, leaves: dict[str, jax.Array]) -> Any:
-    """The inverse of `named_leaves`, for a tree of the structure of `like` (shapes suffice)."""
-    from jax import tree_util
-
-    return tree_util.tree_unflatten(
-        tree_util.tree_structure(like), [leaves[name] for name in named_leaves(like)]
-    )
 
 
 def _import(family: str, path: Path) -> ModuleType:

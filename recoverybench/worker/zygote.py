@@ -22,7 +22,7 @@ from recoverybench.worker import boot, parenthood
 
 def main() -> None:
     """Serve until stdin closes."""
-    supervisor = os.getppid()
+    supervisor = parenthood.supervisor()
     parenthood.die_with(supervisor)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

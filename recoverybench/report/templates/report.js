@@ -81,12 +81,18 @@
     return parts.join(" · ").replace(" recovered", "");
   }
 
+  function besideWidth(annotations) {
+    const lines = annotations.flatMap((a) => a.text.replace(/<\/?b>/g, "").split("<br>"));
+    return 24 + 8.2 * Math.max(12, ...lines.map((l) => l.length));
+  }
+
   const plain = { displayModeBar: false, responsive: true, displaylogo: false };
 
   function draw(id, figure, config) {
     const box = byId(id);
     let fig = painted(figure);
     fig.layout = themed(fig.layout);
+    if (id !== "lanes") fig.layout.margin.r = besideWidth(fig.layout.annotations || []);
     if (box.clientWidth < 560 && id !== "lanes") fig = narrowed(fig);
     const done = Plotly.react(box, fig.data, fig.layout, config || plain);
     return done.then(() => box);

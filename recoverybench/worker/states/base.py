@@ -9,8 +9,8 @@ from typing import Any, Protocol, cast
 
 import jax
 
-from recoverybench.protocol import JobSpec
 from recoverybench.journal_writer import Journal
+from recoverybench.protocol import JobSpec
 from recoverybench.worker.program import Shardings, Signature
 
 Agree = Callable[[str, bool], bool]

@@ -8,13 +8,13 @@ from typing import Any
 
 import jax
 
+from recoverybench.journal_writer import Journal
 from recoverybench.protocol import JobSpec
 from recoverybench.worker.checkpoint import Checkpoints
-from recoverybench.journal_writer import Journal
 from recoverybench.worker.program import Shardings, Signature
 from recoverybench.worker.states.base import Agree, Restored
 
-DRAIN_S = 20.0
+DRAIN_S = 3.0
 """How long a dying save's threads may take to end before they are reported."""
 
 
@@ -42,7 +42,9 @@ class Storage:
         with self._journal.span("list the checkpoints"):
             steps = self._checkpoints.steps()
         for step in steps:
-            problem, state, data = None, {}, {}
+            problem: str | None = None
+            state: dict[str, jax.Array] = {}
+            data: dict[str, Any] = {}
             try:
                 with self._journal.span("read the checkpoint"):
                     state, data = self._checkpoints.restore(step, signature, places)

@@ -1,0 +1,159 @@
+"""`recoverybench run`: a suite, measured, shown and reported."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recoverybench.cli import VERBS
+from recoverybench.cli._options import echo_json, format_option
+from recoverybench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_WRONG
+
+if TYPE_CHECKING:
+    from recoverybench.results import Run
+    from recoverybench.suite import Overrides, Suite
+
+FACTORS = {
+    "workload": "family:preset, as in transformer:tiny",
+    "topology": "workers x devices per worker, as in 3x1",
+    "strategy": "how the job comes back",
+    "state-source": "where the state comes back from",
+    "fault": "what is broken, as in kill or preempt:2s",
+    "trigger": "when, as in step:25",
+    "interval": "steps between checkpoints",
+    "victim": "the worker that is broken; by default the seed chooses, never worker 0",
+    "heartbeat": "heartbeat timeout of the coordination service, as in 10s",
+    "watchdog": "no completed step for that long is a failure; off: no watchdog",
+    "compile-cache": "executable, persistent or off",
+}
+"""Option -> its help. Each may be given several times and replaces the suite's list."""
+
+
+def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for name, text in reversed(FACTORS.items()):
+        metavar = {"interval": "N", "victim": "N", "heartbeat": "T", "watchdog": "T"}.get(name, "X")
+        command = click.option(f"--{name}", multiple=True, metavar=metavar, help=text)(command)
+    return command
+
+
+@click.command("run", short_help=VERBS["run"])
+@click.argument("suite", default="quick", metavar="[SUITE]")
+@_factor_options
+@click.option("--trials", metavar="N", help="Trials of each cell.")
+@click.option("--steps", metavar="N", help="Length of the job, in steps.")
+@click.option("--seed", metavar="N", help="Of parameters, data order and victims.")
+@click.option("--deadline", metavar="T", help="From the injection on; then a trial is a timeout.")
+@click.option("--data", metavar="FILE", help="A text to train on, in place of the one that ships.")
+@click.option("--launcher", default="local", metavar="NAME", help="How workers are started.")
+@click.option("--label", metavar="TEXT", help="A name for this run, kept with it.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The run's directory, new or empty. By default one under results/.",
+)
+@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="The report; it must not exist. By default reports/RUN-ID.html.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
+@click.option("--strict", is_flag=True, help="Exit code 1 unless every trial recovered.")
+@format_option
+def command(suite: str, quiet: bool, strict: bool, output: str, **options: Any) -> int:
+    """Run SUITE (a name or a TOML file; quick by default) and report what it measured.
+
+    Each factor option replaces the suite's list of that factor and may be repeated. The run
+    goes into a directory under results/, the report under reports/; the report's path is the
+    last line printed. Ctrl-C once ends cleanly and keeps what was measured.
+    """
+    from recoverybench import results
+    from recoverybench.campaign import plans
+    from recoverybench.cli.report import check_new
+    from recoverybench.suite import load_suite
+    from recoverybench.terminal import Progress
+
+    resolved = load_suite(suite, _overrides(options))
+    check_new(options["report"])
+    out, resume = options["out"], options["resume"]
+    total = len(plans(resolved))
+    if resume and out is not None:
+        total -= len(results.load(out).trials)
+    with Progress(total, quiet=quiet) as progress:
+        run, interrupted = _measure(resolved, options, progress)
+    if run is None:
+        raise KeyboardInterrupt
+    return _tell(run, options["report"], output, interrupted=interrupted, strict=strict)
+
+
+def _overrides(options: dict[str, Any]) -> Overrides:
+    from recoverybench.suite import Overrides
+
+    factors = {name.replace("-", "_"): options[name.replace("-", "_")] for name in FACTORS}
+    plain = {name: options[name] for name in ("trials", "steps", "seed", "deadline", "data")}
+    return Overrides(**factors, **plain)
+
+
+def _measure(suite: Suite, options: dict[str, Any], progress: Any) -> tuple[Run | None, bool]:
+    """The run, and whether it was cut short; no run where nothing had been measured."""
+    from datetime import UTC, datetime
+
+    from recoverybench import campaign, results
+
+    out = options["out"]
+    if out is None and not options["resume"]:
+        base = Path("results")
+        out = base / results.default_run_id(suite, datetime.now(UTC), base)
+    try:
+        run = campaign.run(
+            suite,
+            out=out,
+            resume=options["resume"],
+            label=options["label"],
+            launcher=options["launcher"],
+            listener=progress,
+            command=["recoverybench", *sys.argv[1:]],
+        )
+    except KeyboardInterrupt:
+        kept = results.load(out)
+        return (kept if kept.trials else None), True
+    return run, False
+
+
+def _tell(run: Run, report: Path | None, output: str, *, interrupted: bool, strict: bool) -> int:
+    """Show the table, write the report, and say where both are."""
+    from rich.console import Console
+
+    from recoverybench.cli.report import write_new
+    from recoverybench.terminal import run_table
+
+    path = write_new([run], report)
+    if output == "json":
+        outcomes = [record.outcome for record in run.trials]
+        echo_json({"run": str(run.path), "report": str(path), "outcomes": outcomes})
+    else:
+        run_table(run, Console())
+        click.echo(f"\nThe run: {run.path}")
+        if interrupted:
+            click.echo(f"Interrupted. To go on: recoverybench run {_again(run)}")
+        click.echo("The report:")
+        click.echo(str(path))
+    if interrupted:
+        return EXIT_INTERRUPTED
+    wrong = strict and any(record.outcome != "recovered" for record in run.trials)
+    return EXIT_WRONG if wrong else EXIT_OK
+
+
+def _again(run: Run) -> str:
+    """The arguments that resume a run."""
+    arguments = [a for a in run.info.command[2:] if a != "--resume"]
+    if "--out" not in arguments:
+        arguments += ["--out", str(run.path)]
+    return shlex.join([*arguments, "--resume"])

@@ -1,0 +1,56 @@
+"""Work on many arrays done as on one: fewer kernels to compile, fewer collectives a step.
+
+Small models are made of such overheads. XLA on CPU takes half a second to compile one random
+draw and three for five, and each array that Gloo reduces among three workers on two cores
+costs up to 3 ms, whatever its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+
+def normals(key: jax.Array, shapes: Sequence[tuple[int, ...]]) -> list[jax.Array]:
+    """Independent standard normals of several shapes (float32), from one draw."""
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    parts = jnp.split(jax.random.normal(key, (sum(sizes),)), np.cumsum(sizes)[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def plain_gradients(
+    loss_of: Callable[[Any, jax.Array], jax.Array], params: Any, rows: jax.Array
+) -> tuple[jax.Array, Any]:
+    """Loss and gradients of a batch; on several workers each array is reduced by itself."""
+    loss, gradients = jax.value_and_grad(loss_of)(params, rows)
+    return loss, gradients
+
+
+def mean_gradients(
+    loss_of: Callable[[Any, jax.Array], jax.Array], params: Any, rows: jax.Array
+) -> tuple[jax.Array, Any]:
+    """Loss and gradients of a batch, as `plain_gradients` gives them but for rounding.
+
+    The gradients of each row are joined with its loss into one vector, and these vectors are
+    averaged. Where the rows lie on several workers, that average is the only collective of
+    the step. The price is memory for ``rows × parameters`` floats, divided by the workers, so
+    this is for small models.
+
+    Args:
+        loss_of: (params, rows) -> float32 scalar, the mean over the rows.
+        params: pytree of float32 arrays.
+        rows: the batch; every row weighs the same.
+    """
+
+    def of_row(row: jax.Array) -> jax.Array:
+        vector: jax.Array = ravel_pytree(jax.value_and_grad(loss_of)(params, row[None]))[0]
+        return vector
+
+    _, unravel = ravel_pytree((jnp.zeros((), jnp.float32), params))
+    loss, gradients = unravel(jax.vmap(of_row)(rows).mean(axis=0))
+    return loss, gradients
