@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from recoverybench.worker import text
-from recoverybench.worker.workload import folder, from_named_leaves, named_leaves
+from recoverybench.worker import joined, text
+from recoverybench.worker.workload import folder
 
 PRESETS: dict[str, dict[str, Any]] = {
     # Our own: a step of a few milliseconds on one core.
@@ -28,8 +28,9 @@ PRESETS: dict[str, dict[str, Any]] = {
         "embedding_dim": 16,
         "hidden": 128,
         "learning_rate": 3e-3,
+        "joined_gradients": True,
     },
-    # Our own: 10.0 M parameters, as many as `transformer:small`, nearly all of them in two
+    # Our own: 9.8 M parameters, as many as `transformer:small`, nearly all of them in two
     # matrices, which makes the other extreme of a checkpoint's layout.
     "small": {
         "batch_size": 12,
@@ -38,6 +39,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "embedding_dim": 64,
         "hidden": 2176,
         "learning_rate": 1e-3,
+        "joined_gradients": False,
     },
 }
 
@@ -60,6 +62,7 @@ class Config:
         embedding_dim: width of a byte's embedding.
         hidden: width of both hidden layers.
         learning_rate: of Adam, fixed.
+        joined_gradients: reduce gradients as one vector; see `joined.mean_gradients`.
     """
 
     batch_size: int
@@ -68,6 +71,7 @@ class Config:
     embedding_dim: int
     hidden: int
     learning_rate: float
+    joined_gradients: bool
 
 
 class Mlp:
@@ -85,14 +89,13 @@ class Mlp:
 
     def init(self, key: jax.Array) -> dict[str, Any]:
         """Parameters, optimizer state and step counter before step 1."""
-        import optax
         from flax import nnx
 
         model = model_class()(self.config, nnx.Rngs(key))
         params = nnx.to_pure_dict(nnx.state(model, nnx.Param))
         return {
             "params": params,
-            "optimizer": named_leaves(optax.adam(self.config.learning_rate).init(params)),
+            "optimizer": _optimizer(self.config).init(params),
             "step": jnp.zeros((), jnp.int32),
         }
 
@@ -106,23 +109,21 @@ class Mlp:
         import optax
 
         config = self.config
-        optimizer = optax.adam(config.learning_rate)
         places = np.arange(config.seq_len + 1 - config.context)[:, None]
-        contexts = batch["tokens"][:, places + np.arange(config.context)]
-        targets = batch["tokens"][:, config.context :]
 
-        def loss_of(params: dict[str, Any]) -> jax.Array:
-            scores = self.logits(params, contexts)
-            losses: jax.Array = optax.softmax_cross_entropy_with_integer_labels(scores, targets)
+        def loss_of(params: dict[str, Any], tokens: jax.Array) -> jax.Array:
+            scores = self.logits(params, tokens[:, places + np.arange(config.context)])
+            losses: jax.Array = optax.softmax_cross_entropy_with_integer_labels(
+                scores, tokens[:, config.context :]
+            )
             return losses.mean()
 
-        params = state["params"]
-        loss, gradients = jax.value_and_grad(loss_of)(params)
-        before = from_named_leaves(jax.eval_shape(optimizer.init, params), state["optimizer"])
-        updates, after = optimizer.update(gradients, before)
+        differentiate = joined.mean_gradients if config.joined_gradients else joined.plain_gradients
+        loss, gradients = differentiate(loss_of, state["params"], batch["tokens"])
+        updates, optimizer = _optimizer(config).update(gradients, state["optimizer"])
         new = {
-            "params": optax.apply_updates(params, updates),
-            "optimizer": named_leaves(after),
+            "params": optax.apply_updates(state["params"], updates),
+            "optimizer": optimizer,
             "step": state["step"] + 1,
         }
         return new, loss
@@ -156,15 +157,16 @@ def model_class() -> Any:
         """Contexts in, scores of the next byte out."""
 
         def __init__(self, config: Config, rngs: nnx.Rngs) -> None:
-            def matrix(rows: int, columns: int) -> nnx.Param[jax.Array]:
-                # Scaled by hand: a truncated normal takes XLA on CPU far longer to compile.
-                normal = nnx.initializers.normal(rows**-0.5)
-                return nnx.Param(normal(rngs.params(), (rows, columns)))
-
-            self.embedding = matrix(text.VOCABULARY, config.embedding_dim)
-            self.input = matrix(config.context * config.embedding_dim, config.hidden)
-            self.hidden = matrix(config.hidden, config.hidden)
-            self.output = matrix(config.hidden, text.VOCABULARY)
+            shapes = [
+                (text.VOCABULARY, config.embedding_dim),
+                (config.context * config.embedding_dim, config.hidden),
+                (config.hidden, config.hidden),
+                (config.hidden, text.VOCABULARY),
+            ]
+            weights = joined.normals(rngs.params(), shapes)
+            self.embedding, self.input, self.hidden, self.output = (
+                nnx.Param(each * each.shape[0] ** -0.5) for each in weights
+            )
 
         def __call__(self, contexts: jax.Array) -> jax.Array:
             x = self.embedding[...][contexts].reshape(*contexts.shape[:-1], -1)
@@ -173,3 +175,9 @@ def model_class() -> Any:
             return x @ self.output[...]
 
     return Model
+
+
+def _optimizer(config: Config) -> Any:
+    import optax
+
+    return optax.flatten(optax.adam(config.learning_rate))

@@ -2,8 +2,8 @@
 
 RMSNorm before each block, rotary position embedding, grouped-query attention, SwiGLU, tied
 input and output embedding; Flax NNX with Optax AdamW and a linear warm-up. Weights of all
-layers are stacked along a first axis, query/key/value and gate/up projections are fused: a
-data-parallel step costs one all-reduce a matrix, and on small models those are the step.
+layers are stacked along a first axis, query/key/value and gate/up projections are fused and
+the optimizer's moments are vectors: few leaves, which is what checkpoints of small models cost.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from recoverybench.worker import text
-from recoverybench.worker.workload import folder, from_named_leaves, named_leaves
+from recoverybench.worker import joined, text
+from recoverybench.worker.workload import folder
 
 PRESETS: dict[str, dict[str, Any]] = {
     # Our own: the least that still has every part of the architecture (two layers, two query
@@ -33,6 +33,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "hidden": 128,
         "learning_rate": 3e-3,
         "warmup_steps": 5,
+        "joined_gradients": True,
     },
     # 9.8 M parameters: depth, width and heads of nanoGPT's character-level configuration
     # (config/train_shakespeare_char.py: 6 layers, 384, 6 heads, learning rate 1e-3, warm-up
@@ -47,6 +48,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "hidden": 1024,
         "learning_rate": 1e-3,
         "warmup_steps": 100,
+        "joined_gradients": False,
     },
 }
 
@@ -72,6 +74,7 @@ class Config:
         hidden: width inside the feed-forward block.
         learning_rate: after the warm-up, for good.
         warmup_steps: steps over which the learning rate grows from 0.
+        joined_gradients: reduce gradients as one vector; see `joined.mean_gradients`.
     """
 
     batch_size: int
@@ -83,6 +86,7 @@ class Config:
     hidden: int
     learning_rate: float
     warmup_steps: int
+    joined_gradients: bool
 
     @property
     def head_dim(self) -> int:
@@ -111,7 +115,7 @@ class Transformer:
         params = nnx.to_pure_dict(nnx.state(model, nnx.Param))
         return {
             "params": params,
-            "optimizer": named_leaves(_optimizer(self.config).init(params)),
+            "optimizer": _optimizer(self.config).init(params),
             "step": jnp.zeros((), jnp.int32),
         }
 
@@ -121,23 +125,23 @@ class Transformer:
         """One AdamW update on the mean cross-entropy of the next byte."""
         import optax
 
-        tokens = batch["tokens"]
-        optimizer = _optimizer(self.config)
-
-        def loss_of(params: dict[str, Any]) -> jax.Array:
+        def loss_of(params: dict[str, Any], tokens: jax.Array) -> jax.Array:
             logits = self.logits(params, tokens[:, :-1])
             losses: jax.Array = optax.softmax_cross_entropy_with_integer_labels(
                 logits, tokens[:, 1:]
             )
             return losses.mean()
 
-        params = state["params"]
-        loss, gradients = jax.value_and_grad(loss_of)(params)
-        before = from_named_leaves(jax.eval_shape(optimizer.init, params), state["optimizer"])
-        updates, after = optimizer.update(gradients, before, params)
+        differentiate = (
+            joined.mean_gradients if self.config.joined_gradients else joined.plain_gradients
+        )
+        loss, gradients = differentiate(loss_of, state["params"], batch["tokens"])
+        updates, optimizer = _optimizer(self.config).update(
+            gradients, state["optimizer"], state["params"]
+        )
         new = {
-            "params": optax.apply_updates(params, updates),
-            "optimizer": named_leaves(after),
+            "params": optax.apply_updates(state["params"], updates),
+            "optimizer": optimizer,
             "step": state["step"] + 1,
         }
         return new, loss
@@ -171,19 +175,21 @@ def decoder_class() -> Any:
         """Bytes in, scores of the next byte out."""
 
         def __init__(self, config: Config, rngs: nnx.Rngs) -> None:
-            # A plain normal: the truncated one takes XLA on CPU far longer to compile.
-            normal = nnx.initializers.normal(0.02)
             layers, dim, head_dim = config.layers, config.dim, config.head_dim
-
-            def matrix(*shape: int) -> nnx.Param[jax.Array]:
-                return nnx.Param(normal(rngs.params(), shape))
-
             self.config = config
-            self.embedding = matrix(text.VOCABULARY, dim)
-            self.qkv = matrix(layers, dim, (config.heads + 2 * config.kv_heads) * head_dim)
-            self.out = matrix(layers, config.heads * head_dim, dim)
-            self.gate_up = matrix(layers, dim, 2 * config.hidden)
-            self.down = matrix(layers, config.hidden, dim)
+            weights = joined.normals(
+                rngs.params(),
+                [
+                    (text.VOCABULARY, dim),
+                    (layers, dim, (config.heads + 2 * config.kv_heads) * head_dim),
+                    (layers, config.heads * head_dim, dim),
+                    (layers, dim, 2 * config.hidden),
+                    (layers, config.hidden, dim),
+                ],
+            )
+            self.embedding, self.qkv, self.out, self.gate_up, self.down = (
+                nnx.Param(0.02 * each) for each in weights
+            )
             # Two norms a layer, before attention and before the feed-forward, and the last one.
             self.norms = nnx.Param(jnp.ones((2 * layers + 1, dim)))
 
@@ -249,4 +255,4 @@ def _optimizer(config: Config) -> Any:
     import optax
 
     warmup = optax.linear_schedule(0.0, config.learning_rate, config.warmup_steps)
-    return optax.adamw(warmup, b2=0.95, weight_decay=0.1)
+    return optax.flatten(optax.adamw(warmup, b2=0.95, weight_decay=0.1))
