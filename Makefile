@@ -1,11 +1,12 @@
 # Everything runs from a virtual environment that `make setup` makes from hashed lock files.
 # Needed beforehand: Python 3.11 or newer, and make.
 
-PYTHON ?= python3
-VENV   ?= .venv
-BIN    := $(VENV)/bin
-UV     := VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv
-LOCKS  := requirements-uv.lock requirements.lock requirements-dev.lock
+PYTHON  ?= python3
+VENV    ?= .venv
+BIN     := $(VENV)/bin
+UV      := $(BIN)/uv
+INSTALL := $(UV) pip install --quiet --python $(BIN)/python
+LOCKS   := requirements-uv.lock requirements.lock requirements-dev.lock
 
 # The interpreter's version is part of the stamp's name, so that another PYTHON makes the
 # environment anew.
@@ -28,8 +29,8 @@ $(STAMP): $(LOCKS) pyproject.toml
 	  echo "make: $(PYTHON) has no venv module: install it (on Debian and Ubuntu: python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
-	$(UV) pip install --quiet --compile-bytecode --require-hashes -r requirements.lock -r requirements-dev.lock
-	$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	$(INSTALL) --compile-bytecode --require-hashes -r requirements.lock -r requirements-dev.lock
+	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 demo: $(STAMP) ## run the default suite and write its report

@@ -98,6 +98,13 @@ def test_every_verb_has_the_help_that_the_list_shows() -> None:
         assert command.help
 
 
+def test_help_works_after_every_verb_was_imported(capsys: pytest.CaptureFixture[str]) -> None:
+    """The verb `list` has a module of that name, beside a builtin of that name."""
+    assert cli.call(["list", "faults"]) == 0
+    assert cli.call(["--help"]) == 0
+    assert "doctor" in capsys.readouterr().out
+
+
 def test_documentation_is_the_commands_help(repository: Path) -> None:
     written = (repository / "docs/cli.md").read_text(encoding="utf-8")
     assert written == reference.markdown(), "run: make docs"
@@ -177,6 +184,12 @@ def test_module_and_script_are_the_same_command(tmp_path: Path) -> None:
         [script, "list", "nonsense"], capture_output=True, text=True, timeout=60, check=False
     )
     assert (by_script.returncode, by_script.stderr) == (by_module.returncode, by_module.stderr)
+
+
+def test_a_terminal_that_cannot_show_a_character_is_no_error() -> None:
+    done = python("-m", "recoverybench", "report", "--help", PYTHONIOENCODING="latin-1")
+    assert done.returncode == 0, done.stderr
+    assert "\\u2026" in done.stdout
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:

@@ -166,6 +166,13 @@ def test_a_python_that_will_not_do_is_one_clear_line(
     assert not venv.exists()
 
 
+def test_hooks_download_nothing(repository: Path) -> None:
+    text = (repository / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    assert set(re.findall(r"repo: (\S+)", text)) == {"local"}
+    entries = re.findall(r"entry: (\S+)", text)
+    assert entries and all(entry.startswith(".venv/bin/") for entry in entries)
+
+
 def test_continuous_integration_runs_the_tests(repository: Path) -> None:
     script = repository / ".ci/run"
     assert os.access(script, os.X_OK)

@@ -38,7 +38,7 @@ WORDS = ("errors", "vocabulary", "cells", "records", "units", "labels")
 RANKS = (
     WORDS,
     ("history", "journal", "causality", "timeline", "verify", "outcome", "analysis"),
-    ("results", "columns"),
+    ("results", "run_info", "columns"),
     ("stats",),
     ("report", "terminal"),
     ("cli", "__main__"),
@@ -232,6 +232,13 @@ def test_every_module_says_what_it_is_for() -> None:
         for name, path in MODULES.items()
         if not ast.get_docstring(ast.parse(path.read_bytes()))
     )
+
+
+def test_every_part_is_on_the_map() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    parts = {part(name) for name in MODULES} - {"", "__main__", "workloads"}
+    missing = {p for p in parts if f"`{p}`" not in text and f"`{p}/`" not in text}
+    complain(f"docs/architecture.md does not name {name}" for name in sorted(missing))
 
 
 def test_no_committed_file_names_a_registry() -> None:

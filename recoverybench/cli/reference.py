@@ -41,13 +41,13 @@ def markdown() -> str:
 
 def _helps() -> Iterator[tuple[str, str]]:
     """Each command's full name and its help: the group first, then the verbs in their order."""
-    root = click.Context(group, info_name="recoverybench", max_content_width=WIDTH)
-    root.terminal_width = WIDTH
+    settings = group.context_settings | {"terminal_width": WIDTH}
+    root = click.Context(group, info_name="recoverybench", **settings)
     yield "recoverybench", group.get_help(root)
     for verb in VERBS:
         command = group.get_command(root, verb)
         assert command is not None
-        ctx = click.Context(command, info_name=verb, parent=root, terminal_width=WIDTH)
+        ctx = click.Context(command, info_name=verb, parent=root)
         yield f"recoverybench {verb}", command.get_help(ctx)
 
 
