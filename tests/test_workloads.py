@@ -1,0 +1,200 @@
+"""The standard workloads: that they are what they say, and keep the worker's contract."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from recoverybench.errors import UsageError
+from recoverybench.worker import workload
+from recoverybench.worker.data import Pipeline
+
+ROOT = Path(__file__).resolve().parents[1]
+FAMILIES = ["mlp", "transformer"]
+ALL = [f"{family}:{preset}" for family in FAMILIES for preset in ("tiny", "small")]
+
+
+def compiled(loaded: workload.Workload) -> tuple[Any, Any]:
+    return jax.jit(loaded.init)(jax.random.key(0)), jax.jit(loaded.step)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_thirty_steps_of_tiny_learn_something(family: str) -> None:
+    loaded = workload.load(f"{family}:tiny")
+    state, step = compiled(loaded)
+    structure = jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), state)
+    pipeline = Pipeline(loaded.source(), batch_size=loaded.batch_size, seed=0)
+    losses = []
+    for _ in range(30):
+        state, loss = step(state, pipeline.next().arrays)
+        assert (loss.shape, loss.dtype) == ((), np.float32)
+        losses.append(float(loss))
+    assert abs(losses[0] - np.log(256)) < 0.1, losses[0]
+    assert np.isfinite(losses).all()
+    assert np.mean(losses[-5:]) < losses[0] - 1.5, losses
+    assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), state) == structure
+    assert int(state["step"]) == 30
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_state_is_arrays_with_names_of_their_own(name: str) -> None:
+    state = jax.eval_shape(workload.load(name).init, jax.random.key(0))
+    leaves = jax.tree_util.tree_flatten_with_path(state)[0]
+    names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]
+    assert len(set(names)) == len(names), names
+    assert len(names) <= 11, names
+    assert {str(leaf.dtype) for _, leaf in leaves} == {"float32", "int32"}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_usual_number_of_workers_divides_the_batch(name: str) -> None:
+    loaded = workload.load(name)
+    assert isinstance(loaded, workload.Workload)
+    assert [loaded.batch_size % world for world in (1, 2, 3, 4, 6)] == [0] * 5
+    assert len(loaded.source()) >= loaded.batch_size
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_small_has_about_ten_million_parameters(family: str) -> None:
+    state = jax.eval_shape(workload.load(f"{family}:small").init, jax.random.key(0))
+    count = sum(leaf.size for leaf in jax.tree.leaves(state["params"]))
+    assert 9.5e6 < count < 10.5e6, count
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_joined_gradients_are_the_plain_ones(family: str) -> None:
+    from dataclasses import replace
+
+    loaded: Any = workload.load(f"{family}:tiny")
+    plain = type(loaded)(replace(loaded.config, joined_gradients=False), loaded.source())
+    batch = Pipeline(loaded.source(), batch_size=12, seed=0).next().arrays
+    state, step = compiled(loaded)
+    found, loss = step(state, batch)
+    expected, expected_loss = jax.jit(plain.step)(state, batch)
+    np.testing.assert_allclose(loss, expected_loss, rtol=1e-6)
+    moment, expected_moment = found["optimizer"][0].mu, expected["optimizer"][0].mu
+    assert np.abs(moment).max() > 0
+    np.testing.assert_allclose(moment, expected_moment, rtol=1e-3, atol=1e-7)
+
+
+def test_a_byte_is_not_predicted_from_itself_or_what_follows() -> None:
+    loaded: Any = workload.load("transformer:tiny")
+    params = jax.jit(loaded.init)(jax.random.key(0))["params"]
+    logits = jax.jit(loaded.logits)
+    tokens = loaded.source()[0]["tokens"][None, :-1]
+    changed = tokens.copy()
+    changed[0, 20:] = 7
+    before, after = logits(params, tokens), logits(params, changed)
+    np.testing.assert_array_equal(before[:, :20], after[:, :20])
+    assert np.abs(before[:, 20:] - after[:, 20:]).max() > 1e-4
+
+
+def test_rotary_positions_as_plain_rotations() -> None:
+    module: Any = sys.modules[type(workload.load("transformer:tiny")).__module__]
+    x = np.random.default_rng(0).normal(size=(1, 9, 2, 6)).astype(np.float32)
+    expected = np.zeros_like(x)
+    for position in range(9):
+        for i in range(3):
+            turn = np.exp(1j * position * 10_000 ** (-2 * i / 6))
+            pair = (x[0, position, :, i] + 1j * x[0, position, :, i + 3]) * turn
+            expected[0, position, :, i] = pair.real
+            expected[0, position, :, i + 3] = pair.imag
+    np.testing.assert_allclose(module.rotary(x), expected, atol=1e-5)
+
+
+def test_grouped_query_attention_as_a_plain_computation() -> None:
+    module: Any = sys.modules[type(workload.load("transformer:tiny")).__module__]
+    config = module.Config(**module.PRESETS["tiny"])
+    heads, kv_heads, width = config.heads, config.kv_heads, config.head_dim
+    rows, length = 2, 7
+    qkv = np.random.default_rng(1).normal(size=(rows, length, (heads + 2 * kv_heads) * width))
+    qkv = qkv.astype(np.float32)
+    split = qkv.reshape(rows, length, heads + 2 * kv_heads, width)
+    turned = np.asarray(module.rotary(split[:, :, : heads + kv_heads]))
+    expected = np.zeros((rows, length, heads, width))
+    for row in range(rows):
+        for head in range(heads):
+            shared = head // (heads // kv_heads)
+            key = turned[row, :, heads + shared]
+            value = split[row, :, heads + kv_heads + shared]
+            for at in range(length):
+                scores = key[: at + 1] @ turned[row, at, head] / np.sqrt(width)
+                weights = np.exp(scores - scores.max())
+                expected[row, at, head] = weights @ value[: at + 1] / weights.sum()
+    found = module.attention(qkv, config)
+    np.testing.assert_allclose(found, expected.reshape(rows, length, -1), atol=1e-5)
+
+
+def test_loading_imports_neither_flax_nor_optax() -> None:
+    code = (
+        "import sys\n"
+        "from recoverybench.worker import workload\n"
+        "print('jax' in sys.modules)\n"
+        "for name in ('transformer:tiny', 'mlp:tiny'):\n"
+        "    len(workload.load(name).source())\n"
+        "print([n for n in sorted(sys.modules) if n.split('.')[0] in ('flax', 'optax', 'orbax')])\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.stdout.split("\n")[:2] == ["False", "[]"], ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_presets_can_be_read_without_importing(family: str) -> None:
+    tree = ast.parse((ROOT / "workloads" / f"{family}.py").read_text())
+    assert (ast.get_docstring(tree) or "").split("\n")[0].endswith(".")
+    found = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Name)
+        and node.target.id == "PRESETS"
+        and node.value is not None
+    ]
+    assert [sorted(presets) for presets in found] == [["small", "tiny"]]
+    assert all("batch_size" in preset for preset in found[0].values())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("transfomer:tiny", "did you mean 'transformer'"),
+        ("transformer:tny", "did you mean 'transformer:tiny'"),
+        ("transformer", "known: transformer:small, transformer:tiny"),
+        ("../transformer:tiny", "known: mlp, transformer"),
+        ("", "known: mlp, transformer"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_known_ones(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        workload.load(name)
+
+
+def test_the_users_file_takes_the_place_of_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "bytes.bin"
+    path.write_bytes(bytes([0, 255]) * 300)
+    tokens = workload.load("mlp:tiny", str(path)).source()[3]["tokens"]
+    assert sorted(set(tokens.tolist())) == [0, 255]
+    with pytest.raises(UsageError, match=r"bytes\.bin.*at least 769 bytes; it has 600"):
+        workload.load("transformer:small", str(path))
+    with pytest.raises(UsageError, match=r"data = .*absent"):
+        workload.load("mlp:tiny", str(tmp_path / "absent"))
+
+
+def test_the_text_is_the_one_its_note_describes() -> None:
+    import hashlib
+
+    text = (workload.folder() / "data" / "paradise-lost.txt").read_bytes()
+    note = (workload.folder() / "data" / "README.md").read_text()
+    assert hashlib.sha256(text).hexdigest() in note
+    assert f"{len(text):,} bytes" in note
+    assert len(text) <= 1_000_000
+    assert b"gutenberg" not in text.lower()
