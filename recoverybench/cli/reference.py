@@ -41,7 +41,7 @@ def markdown() -> str:
 
 def _helps() -> Iterator[tuple[str, str]]:
     """Each command's full name and its help: the group first, then the verbs in their order."""
-    settings = group.context_settings | {"terminal_width": WIDTH}
+    settings = {**group.context_settings, "terminal_width": WIDTH}
     root = click.Context(group, info_name="recoverybench", **settings)
     yield "recoverybench", group.get_help(root)
     for verb in VERBS:
