@@ -21,11 +21,11 @@ from recoverybench.records import Exit, Span, TrialRecord
 from recoverybench.terminal.text import clean, plain
 from recoverybench.vocabulary import MILESTONES, PHASES
 
-_NAME, _TIME, _GAP = 28, 8, 2
+_NAME, _TIME, _GAP = 30, 8, 2
 """Columns for a name, for a duration, and between them and the bar."""
 _MIN_BAR, _MAX_BAR = 20, 80
-_SPANS_SHOWN = 8
-"""Spans of a lane that get a line each; the longest ones."""
+_NAMES_SHOWN = 10
+"""Names of spans in a lane that get a line each; those that took longest."""
 _COLOURS = dict(
     zip(
         PHASES,
@@ -93,7 +93,7 @@ def _phases(record: TrialRecord, console: Console) -> list[Text]:
         if start not in marks or end not in marks:
             break
         duration = record.phases.get(phase)
-        bar = _bar(marks[start], marks[end], window, console)
+        bar = _bars([(marks[start], marks[end])], window, console)
         lines.append(_line(phase_name(phase), duration, bar, _COLOURS[phase]))
     rest = (("unattributed", record.unattributed_s), ("our own verification", record.verify_s))
     lines += [_line(name, value, "", "dim") for name, value in rest if value is not None]
@@ -101,7 +101,10 @@ def _phases(record: TrialRecord, console: Console) -> list[Text]:
 
 
 def _lanes(record: TrialRecord, console: Console) -> list[Text]:
-    """For each attempt, its spans between injection and progress, to the phases' scale."""
+    """For each attempt, its spans between injection and progress, to the phases' scale.
+
+    Spans of one name share a line.
+    """
     low, high = window = _window(record)
     lines = [Text(f"what each process was doing, {_scale(window)}", style="bold")]
     inside = [s for s in record.spans if s.end_s > low and s.start_s < high]
@@ -109,13 +112,18 @@ def _lanes(record: TrialRecord, console: Console) -> list[Text]:
     for _, group in groupby(inside, key=_lane):
         spans = list(group)
         lines.append(plain(_owner(record, spans[0]), "bold dim"))
-        shown = sorted(spans, key=lambda s: s.start_s - s.end_s)[:_SPANS_SHOWN]
-        for span in sorted(shown, key=lambda s: (s.start_s, -s.end_s)):
-            bar = _bar(span.start_s, span.end_s, window, console)
-            style = _span_style(record, span)
-            lines.append(_line(f"  {span.name}", span.end_s - span.start_s, bar, style))
-        if left := len(spans) - len(shown):
-            lines.append(Text(f"  and {left} shorter", style="dim"))
+        by_name: dict[str, list[Span]] = {}
+        for span in sorted(spans, key=lambda s: (s.start_s, -s.end_s)):
+            by_name.setdefault(span.name, []).append(span)
+        longest = sorted(by_name, key=lambda name: -_total(by_name[name]))[:_NAMES_SHOWN]
+        for name, same in by_name.items():
+            if name in longest:
+                bar = _bars([(s.start_s, s.end_s) for s in same], window, console)
+                times = f" ×{len(same)}" if len(same) > 1 else ""
+                style = _span_style(record, same[-1])
+                lines.append(_line(f"  {name}{times}", _total(same), bar, style))
+        if left := len(by_name) - len(longest):
+            lines.append(Text(f"  and {left} more that took less", style="dim"))
     if not inside:
         lines.append(Text("no span was recorded"))
     return lines
@@ -206,16 +214,26 @@ def _scale(window: Sequence[float]) -> str:
     return f"from the failure to {seconds(window[1])} after it"
 
 
-def _bar(start: float, end: float, window: tuple[float, float], console: Console) -> str:
-    """A bar to scale, with blanks in front; at least one character."""
+def _bars(
+    parts: Iterable[tuple[float, float]], window: tuple[float, float], console: Console
+) -> str:
+    """Bars to scale on one line, with blanks around; each at least one character."""
     free = console.width - _NAME - _TIME - _GAP - 1
     width = max(_MIN_BAR, min(_MAX_BAR, free))
     low, high = window
-    first = round(width * (max(start, low) - low) / (high - low))
-    last = round(width * (min(end, high) - low) / (high - low))
-    first = min(first, width - 1)
+    cells = [" "] * width
     full = "█" if console.encoding.lower().startswith("utf") else "#"
-    return " " * first + full * max(1, last - first)
+    for start, end in parts:
+        first = round(width * (max(start, low) - low) / (high - low))
+        last = round(width * (min(end, high) - low) / (high - low))
+        first = min(first, width - 1)
+        last = min(max(last, first + 1), width)
+        cells[first:last] = full * (last - first)
+    return "".join(cells).rstrip()
+
+
+def _total(spans: Iterable[Span]) -> float:
+    return sum(span.end_s - span.start_s for span in spans)
 
 
 def _line(name: str, duration: float | None, bar: str, style: str) -> Text:

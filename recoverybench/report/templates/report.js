@@ -205,6 +205,7 @@
     const shapes = [];
     const bar = (y, start, stop, name, label, colour, high, pattern) => bars.push({
       y, start, stop, colour, high, hover: label, pattern: pattern || "",
+      edge: ((stop - start) / end) * pixels > 4 ? 1 : 0, // an edge would hide a bar of a few pixels
       text: !pattern && ((stop - start) / end) * pixels * 0.94 > name.length * 7 + 8 ? text(name) : "",
     });
     let before = 0;
@@ -254,7 +255,7 @@
       y: bars.map((b) => b.y), width: bars.map((b) => b.high), customdata: bars.map((b) => b.hover),
       text: bars.map((b) => b.text), textposition: "inside", insidetextanchor: "middle", textangle: 0,
       insidetextfont: { size: 12 }, hovertemplate: "%{customdata}<extra></extra>",
-      marker: { color: bars.map((b) => b.colour), line: { color: "--card", width: 1 }, pattern: { shape: bars.map((b) => b.pattern), size: 6 } },
+      marker: { color: bars.map((b) => b.colour), line: { color: "--card", width: bars.map((b) => b.edge) }, pattern: { shape: bars.map((b) => b.pattern), size: 6 } },
     };
   }
 
