@@ -299,6 +299,15 @@ def test_report_leaves_nothing_behind_when_it_fails(
     assert not (in_tmp / "new.html").exists()
 
 
+def test_the_message_names_the_option_that_named_the_file(
+    in_tmp: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (in_tmp / "mine.html").write_text("mine")
+    assert cli.call(["run", "--report", "mine.html"]) == 2
+    assert "--report = 'mine.html': expected a file that does not exist" in capsys.readouterr().err
+    assert [path.name for path in in_tmp.iterdir()] == ["mine.html"]
+
+
 def test_report_as_json(in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = run_dir(in_tmp / "a-run")
     assert cli.call(["report", str(path), "-o", "new.html", "--format", "json"]) == 0

@@ -46,13 +46,14 @@ def command(runs: tuple[Path, ...], out: Path | None, output: str) -> None:
         click.echo(str(path))
 
 
-def write_new(runs: Sequence[Run], out: Path | None) -> Path:
+def write_new(runs: Sequence[Run], out: Path | None, option: str = "--out") -> Path:
     """Write the report of these runs into a file that did not exist.
 
     Args:
         runs: at least one.
         out: the file; None takes the first free one of reports/RUN-ID.html,
             reports/RUN-ID-2.html, …
+        option: what named `out`, for the message.
 
     Returns:
         The file's path.
@@ -62,7 +63,10 @@ def write_new(runs: Sequence[Run], out: Path | None) -> Path:
     """
     from recoverybench.report import write_report
 
-    path = _claim(out) if out is not None else _claim_free(REPORTS, runs[0].info.run_id)
+    if out is not None:
+        path = _claim(out, option)
+    else:
+        path = _claim_free(REPORTS, runs[0].info.run_id, option)
     try:
         return write_report(runs, path)
     except BaseException:
@@ -70,33 +74,33 @@ def write_new(runs: Sequence[Run], out: Path | None) -> Path:
         raise
 
 
-def check_new(out: Path | None) -> None:
+def check_new(out: Path | None, option: str = "--out") -> None:
     """Raise the `UsageError` that `write_new` would, before anything is measured."""
     if out is not None:
-        _claim(out).unlink()
+        _claim(out, option).unlink()
 
 
-def _claim(path: Path) -> Path:
+def _claim(path: Path, option: str) -> Path:
     """Make an empty file that nobody else has made. Raises `UsageError` where that fails."""
     try:
         path.open("x").close()
     except FileExistsError:
-        raise bad_value("--out", str(path), "a file that does not exist yet") from None
+        raise bad_value(option, str(path), "a file that does not exist yet") from None
     except OSError as error:
         allowed = f"a file that can be written ({error.strerror})"
-        raise bad_value("--out", str(path), allowed) from None
+        raise bad_value(option, str(path), allowed) from None
     return path
 
 
-def _claim_free(folder: Path, name: str) -> Path:
+def _claim_free(folder: Path, name: str, option: str) -> Path:
     """Make the first of NAME.html, NAME-2.html, … that is free, and the folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{folder}: cannot be made: {error.strerror}; use --out") from None
+        raise UsageError(f"{folder}: cannot be made: {error.strerror}; use {option}") from None
     number = 1
     while True:
         path = folder / (f"{name}.html" if number == 1 else f"{name}-{number}.html")
         if not path.exists() and not path.is_symlink():
-            return _claim(path)
+            return _claim(path, option)
         number += 1

@@ -81,7 +81,7 @@ def command(suite: str, quiet: bool, strict: bool, output: str, **options: Any) 
     from recoverybench.terminal import Progress
 
     resolved = load_suite(suite, _overrides(options))
-    check_new(options["report"])
+    check_new(options["report"], "--report")
     out, resume = options["out"], options["resume"]
     total = len(plans(resolved))
     if resume and out is not None:
@@ -134,7 +134,7 @@ def _tell(run: Run, report: Path | None, output: str, *, interrupted: bool, stri
     from recoverybench.cli.report import write_new
     from recoverybench.terminal import run_table
 
-    path = write_new([run], report)
+    path = write_new([run], report, "--report")
     if output == "json":
         outcomes = [record.outcome for record in run.trials]
         echo_json({"run": str(run.path), "report": str(path), "outcomes": outcomes})
