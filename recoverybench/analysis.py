@@ -328,15 +328,23 @@ def _overdue(line: Timeline) -> str:
 
 def _first_error(history: History, line: Timeline) -> str | None:
     """Why the strategy gave up; else the first error that is no evidence of the fault, the
-    first error at all, or the first exit.
+    first end of a worker that nobody broke, the first error at all, or the first exit.
     """
     t = line.t_inject or 0
     if given_up := history.named("given_up"):
         return str(given_up[0].get("reason"))
     errors = [e for e in history.named("error") if e["t"] >= t]
     own = [e for e in errors if e.get("mechanism") != "collective_error"]
-    if first := next(iter([*own, *errors]), None):
-        return f"worker {first['worker']}: {detail_of(first)}"
+    if own:
+        return f"worker {own[0]['worker']}: {detail_of(own[0])}"
+    victims = tuple(f"worker {inject['worker']}:" for inject in history.named("inject"))
+    for seen in history.named("evidence"):
+        detail = str(seen.get("detail", ""))
+        ended = seen["mechanism"] in ("process_exit", "heartbeat") and seen["t"] >= t
+        if ended and not detail.startswith(victims):
+            return detail
+    if errors:
+        return f"worker {errors[0]['worker']}: {detail_of(errors[0])}"
     exits = [e for e in history.named("exit") if e["t"] >= t and not e.get("ours")]
     if not exits:
         return "the job ended, and no worker says why"

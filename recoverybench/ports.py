@@ -33,9 +33,9 @@ class Ports:
         Raises:
             HarnessError: none is left.
         """
-        candidates = list(range(FIRST, LAST))
-        random.shuffle(candidates)
-        for port in candidates:
+        span = LAST - FIRST
+        start = random.randrange(span)
+        for port in (FIRST + (start + offset) % span for offset in range(span)):
             lock = os.open(self._directory / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -70,6 +70,7 @@ def run_job(
     cell = plan.cell
     directory = bench.directory / plan.trial
     directory.mkdir()
+    (directory / "checkpoints").mkdir()
     journal = Journal(place.journals / "supervisor.0.jsonl", None, 0)
     fault, strategy = _parts(cell)
     job = Job(

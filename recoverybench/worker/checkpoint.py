@@ -39,8 +39,15 @@ class Checkpoints:
             directory,
             item_names=("state", "data"),
             options=ocp.CheckpointManagerOptions(
-                create=True,
-                step_prefix=None,
+                # Orbax's default is to synchronise the workers by a device collective, which
+                # has to be compiled first: 0.2 s in the middle of a recovery. With the
+                # processes named it uses the coordination service; the directory must then
+                # be there already.
+                multiprocessing_options=ocp.options.MultiprocessingOptions(
+                    active_processes=set(range(jax.process_count()))
+                ),
+                create=False,
+                save_root_metadata=False,
                 async_options=ocp.AsyncOptions(
                     timeout_secs=int(timeout_s),
                     post_finalization_callback=lambda: committed(self._saving),
@@ -96,7 +103,8 @@ class Checkpoints:
         closing.start()
         end = time.monotonic() + deadline_s
         for thread in (closing, *_save_threads()):
-            thread.join(max(0.0, end - time.monotonic()))
+            # Not the thread's own `join`: Orbax's raises there what its thread died of.
+            threading.Thread.join(thread, max(0.0, end - time.monotonic()))
             if thread.is_alive():
                 errors.append(f"thread {thread.name} is still alive after {deadline_s:.0f} s")
         clear_caches()

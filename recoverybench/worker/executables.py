@@ -107,6 +107,7 @@ class _CacheWatch:
 
     HIT = "/jax/compilation_cache/cache_hits"
     MISS = "/jax/compilation_cache/cache_misses"
+    THRESHOLD = "jax_persistent_cache_min_compile_time_secs"
     COMPILE = "/jax/core/compile/backend_compile_duration"
 
     def __init__(self) -> None:
@@ -136,7 +137,7 @@ class _CacheWatch:
             return "hit"
         if self.MISS in self._events:
             return "miss"
-        threshold = jax.config.read("jax_persistent_cache_min_compile_time_secs")
+        threshold = getattr(jax.config, self.THRESHOLD)
         if mode == "persistent" and self._compile_s < threshold:
             return "below_threshold"
         return "compiled"
