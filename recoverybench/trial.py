@@ -169,12 +169,14 @@ def _break_and_mend(
     job.begin_deadline(plan.deadline_s)
     fault.inject(job, _victim(job, plan))
     told("detect")
-    job.pump(lambda: bool(job.evidence) or job.finished())
+    with job.span("wait for evidence"):
+        job.pump(lambda: bool(job.evidence) or job.finished())
     if job.finished() or not job.evidence:
         return
     told("recover")
     try:
-        strategy.recover(job)
+        with job.span("strategy"):
+            strategy.recover(job)
     except CannotRecover as reason:
         job.journal.log("given_up", reason=str(reason))
         job.pump(lambda: not any(m.alive for m in job.survivors()), END_S)

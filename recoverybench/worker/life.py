@@ -11,6 +11,7 @@ from recoverybench.journal_writer import Journal
 from recoverybench.protocol import Board, JobSpec, Place
 from recoverybench.worker import runtime, workload
 from recoverybench.worker.channel import Channel
+from recoverybench.worker.states.base import load_source
 from recoverybench.worker.training import Equipment, Generation
 
 _COLLECTIVE = re.compile(
@@ -56,6 +57,7 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
             Board(Path(spec.board), spec.workers),
             workload.load(spec.workload, spec.data),
         )
+        load_source(spec.state_source)
     place = _first_place(channel, journal, slot >= spec.workers)
     while True:
         journal.become(place.rank, place.attempt, place.generation)
@@ -71,7 +73,9 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
         channel.send("failed", generation=place.generation, mechanism=failure[0], detail=failure[1])
         if not spec.rejoin:
             return
-        # Outside the except block: its traceback would keep the old backend alive.
+        # Outside the except block: its traceback would keep the old backend alive. Letting
+        # go of it is work, too: what it held is destroyed there.
+        journal.log("span", name="let go of the old state", t0=failure[2])
         place = _leave(equipment, generation, place)
 
 
@@ -84,14 +88,14 @@ def _first_place(channel: Channel, journal: Journal, standby: bool) -> Place:
     return Place.of(order)
 
 
-def _run(generation: Generation, journal: Journal) -> tuple[str, str] | None:
-    """None when the job is done, else (mechanism, detail) of what ended the generation."""
+def _run(generation: Generation, journal: Journal) -> tuple[str, str, int] | None:
+    """None when the job is done, else what ended the generation: (mechanism, detail, when)."""
     try:
         generation.run()
     except Exception as error:  # every kind of failure becomes an outcome
-        failure = mechanism_of(error), first_line(error)
-        journal.log("error", mechanism=failure[0], type=type(error).__name__, message=failure[1])
-        return failure
+        mechanism, detail = mechanism_of(error), first_line(error)
+        t = journal.log("error", mechanism=mechanism, type=type(error).__name__, message=detail)
+        return mechanism, detail, t
     return None
 
 

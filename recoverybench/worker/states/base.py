@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Protocol, cast
 
 import jax
@@ -50,7 +51,11 @@ class StateSource(Protocol):
         """Let go of everything after a failure; returns errors, which the failure explains."""
 
 
+def load_source(name: str) -> ModuleType:
+    """Import the state source of that name (``recoverybench/worker/states/NAME.py``)."""
+    return importlib.import_module(f"{__package__}.{name.replace('-', '_')}")
+
+
 def open_source(name: str, spec: JobSpec, journal: Journal) -> StateSource:
-    """The state source of that name (``recoverybench/worker/states/NAME.py``)."""
-    module = importlib.import_module(f"{__package__}.{name.replace('-', '_')}")
-    return cast(StateSource, module.create(spec, journal))
+    """One generation's access to the state source of that name."""
+    return cast(StateSource, load_source(name).create(spec, journal))
