@@ -315,7 +315,7 @@ def test_every_outcome_that_occurred_is_explained() -> None:
         ({"status": "running"}, "is running: 9 of 9 trials are here"),
     ],
 )
-def test_a_run_that_was_cut_off_says_so(changes: dict[str, str], said: str) -> None:
+def test_a_run_that_was_cut_off_says_so(changes: dict[str, Any], said: str) -> None:
     assert said in words(render([make_run(**changes)]))
 
 

@@ -92,7 +92,7 @@ def test_what_is_noticed_after_the_deadline_is_the_harness_itself() -> None:
 
 
 def test_an_error_that_is_no_evidence_is_not_counted_as_such() -> None:
-    files = with_line(recovery(), 0, 0, 2, "error", mechanism="exception", message="out of memory")
+    files = with_line(recovery(), 0, 0, 2, "error", mechanism="none of ours", message="?")
     assert line_of(files).evidence[0].after_s == pytest.approx(0.010)
 
 
