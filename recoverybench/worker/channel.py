@@ -13,6 +13,7 @@ import os
 import queue
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 Message = dict[str, Any]
@@ -27,12 +28,17 @@ class Channel:
         path: address of the supervisor's Unix socket.
         slot: place in the launcher: a rank, or above the ranks for a standby.
         attempt: incarnation in that slot.
+
+    Attributes:
+        on_rejoin: called by the reading thread before a ``rejoin`` is put in the queue, to
+            free a main thread that waits for a worker which will never come.
     """
 
     def __init__(self, path: str, slot: int, attempt: int) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(path)
         self._orders: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.on_rejoin: Callable[[], None] = lambda: None
         self.send("hello", slot=slot, attempt=attempt, pid=os.getpid())
         threading.Thread(target=self._read, name="rb-channel", daemon=True).start()
 
@@ -56,5 +62,7 @@ class Channel:
                 elif message["kind"] == "exit":
                     os._exit(0)
                 else:
+                    if message["kind"] == "rejoin":
+                        self.on_rejoin()
                     self._orders.put(message)
         os._exit(EXIT_SUPERVISOR_GONE)

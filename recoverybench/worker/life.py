@@ -15,8 +15,8 @@ from recoverybench.worker.states.base import load_source
 from recoverybench.worker.training import Equipment, Generation
 
 _COLLECTIVE = re.compile(
-    r"gloo|nccl|collective|all-?reduce|connection (closed|reset)|coordination|heartbeat"
-    r"|unavailable|deadline_exceeded|peer",
+    r"gloo|nccl|collective|all-?reduce|connection (closed|reset)|peer|coordination|heartbeat"
+    r"|distributed system|unavailable|deadline_exceeded",
     re.IGNORECASE,
 )
 
@@ -58,6 +58,7 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
             workload.load(spec.workload, spec.data),
         )
         load_source(spec.state_source)
+    channel.on_rejoin = runtime.disconnect
     place = _first_place(channel, journal, slot >= spec.workers)
     while True:
         journal.become(place.rank, place.attempt, place.generation)

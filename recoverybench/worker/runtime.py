@@ -29,6 +29,8 @@ from jax.sharding import Mesh
 from recoverybench.journal_writer import Journal
 from recoverybench.protocol import Place
 
+_disconnecting = threading.Lock()
+
 
 def configure(devices: int, platform: str, cache_dir: str | None) -> None:
     """Settings that must stand before the first backend opens.
@@ -112,13 +114,26 @@ def leave(journal: Journal) -> Any:
     """
     with journal.span("leave the coordination service"):
         service, global_state.service = global_state.service, None
+        disconnect()
+    return service
+
+
+def disconnect() -> None:
+    """Shut the client of the coordination service down, which ends every wait on it.
+
+    From any thread: a main thread that waits for a dead worker at a barrier of Orbax's gets
+    its exception that way. Doing it again changes nothing.
+    """
+    with _disconnecting:
         # Out of sight before it is shut down: a barrier that an Orbax thread begins on a
         # client that is just shutting down is never answered.
         client, global_state.client = global_state.client, None
-        jax.distributed.shutdown()
+        preemption = global_state.preemption_sync_manager
+        global_state.preemption_sync_manager = None
+        if preemption is not None:  # it uses the client, so it goes first
+            preemption.shutdown()
         if client is not None:
             client.shutdown()
-    return service
 
 
 def retire(service: Any) -> None:
