@@ -84,7 +84,7 @@ def analyse(
     )
     outcome = classify(facts)
     trusted = outcome != "invalid"
-    spans, spans_dropped = _spans(history, line)
+    spans, spans_dropped = _spans(history, line, _adopted(history))
     notes = {
         **(harness or {}),
         "spans_dropped": spans_dropped,
@@ -253,7 +253,18 @@ def _pids(journals: Iterable[Journal], history: History, workers: int) -> dict[s
     return dict(found)
 
 
-def _spans(history: History, line: Timeline) -> tuple[tuple[Span, ...], int]:
+def _adopted(history: History) -> dict[tuple[int, int], tuple[int, int]]:
+    """Standby -> the worker and attempt that it became, both as (worker, attempt).
+
+    What it did before it had a rank belongs to the same process, so to the same lane.
+    """
+    ranks = {line["slot"]: rank_of(line) for line in history.named("assigned")}
+    return {(slot, 0): rank for slot, rank in ranks.items()}
+
+
+def _spans(
+    history: History, line: Timeline, adopted: Mapping[tuple[int, int], tuple[int, int]]
+) -> tuple[tuple[Span, ...], int]:
     """Spans for the waterfall by their start, and how many were left out.
 
     Of more than `SPANS_KEPT`, those inside the recovery stay before others, and long ones
@@ -267,7 +278,12 @@ def _spans(history: History, line: Timeline) -> tuple[tuple[Span, ...], int]:
     lines.sort(key=lambda s: (not (s["t"] >= t and s["t0"] <= end), s["t0"] - s["t"]))
     kept = sorted(lines[:SPANS_KEPT], key=lambda s: s["t0"])
     spans = tuple(
-        Span(s["worker"], s["attempt"], name_of(s), (s["t0"] - t) / 1e9, (s["t"] - t) / 1e9)
+        Span(
+            *adopted.get((s["worker"], s["attempt"]), (s["worker"], s["attempt"])),
+            name_of(s),
+            (s["t0"] - t) / 1e9,
+            (s["t"] - t) / 1e9,
+        )
         for s in kept
     )
     return spans, len(lines) - len(kept)

@@ -21,7 +21,7 @@ from recoverybench.cells import Cell
 
 ROOT_VARIABLE = "RECOVERYBENCH_CACHE"
 
-_SHAPING = ("program", "workload", "data", "text", "training")
+_SHAPING = ("program", "workload", "data", "text", "training", "joined", "optimization")
 """Modules of the worker that decide what is computed."""
 
 

@@ -36,6 +36,7 @@ _FIELDS: dict[str, dict[str, str]] = {
     "restore": {"generation": _INT, "tried": _LIST},
     "compile_cache": {"function": _TEXT, "status": _TEXT, "generation": _INT},
     "done": {"step": _INT, "generation": _INT},
+    "assigned": {"slot": _INT, "rank": _INT},
     "spawn": {"pid": _INT},
     "exit": {"pid": _INT},
     "evidence": {"mechanism": _TEXT},

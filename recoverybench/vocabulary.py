@@ -89,7 +89,7 @@ WORKER_EVENTS: Final = (
     "restore",  # `step`, `bytes`, `tried` (steps and why each failed)
     "compile_cache",  # `function`, `status`
     "error",  # `mechanism`, `type`, `message`
-    "assigned",  # a standby has been given a rank
+    "assigned",  # a standby has been given a rank: `slot`, `rank`
     "done",  # the last step is completed and what had to be saved is saved
 )
 

@@ -75,7 +75,7 @@ def recovery(strategy: str = "elastic") -> Files:
         _open(new, *slot, pid=200 + w)
         if strategy == "hot-spare":
             _log(new, at(-900), "up", *slot, 0)
-            _log(new, at(51), "assigned", w, 1, 1, rank=w)
+            _log(new, at(51), "assigned", w, 1, 1, slot=WORKERS, rank=w)
         _come_back(new, w, 1)
     return files
 

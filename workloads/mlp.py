@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from recoverybench.worker import joined, text
+from recoverybench.worker import joined, optimization, text
 from recoverybench.worker.workload import folder
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -93,11 +92,7 @@ class Mlp:
 
         model = model_class()(self.config, nnx.Rngs(key))
         params = nnx.to_pure_dict(nnx.state(model, nnx.Param))
-        return {
-            "params": params,
-            "optimizer": _optimizer(self.config).init(params),
-            "step": jnp.zeros((), jnp.int32),
-        }
+        return optimization.first_state(params, _optimizer(self.config))
 
     def step(
         self, state: dict[str, Any], batch: dict[str, jax.Array]
@@ -118,15 +113,13 @@ class Mlp:
             )
             return losses.mean()
 
-        differentiate = joined.mean_gradients if config.joined_gradients else joined.plain_gradients
-        loss, gradients = differentiate(loss_of, state["params"], batch["tokens"])
-        updates, optimizer = _optimizer(config).update(gradients, state["optimizer"])
-        new = {
-            "params": optax.apply_updates(state["params"], updates),
-            "optimizer": optimizer,
-            "step": state["step"] + 1,
-        }
-        return new, loss
+        return optimization.advance(
+            state,
+            loss_of,
+            batch["tokens"],
+            _optimizer(config),
+            joined_gradients=config.joined_gradients,
+        )
 
     def logits(self, params: dict[str, Any], contexts: jax.Array) -> jax.Array:
         """Scores of the next byte.

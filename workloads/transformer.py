@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from recoverybench.worker import joined, text
+from recoverybench.worker import joined, optimization, text
 from recoverybench.worker.workload import folder
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -113,11 +113,7 @@ class Transformer:
 
         model = decoder_class()(self.config, nnx.Rngs(key))
         params = nnx.to_pure_dict(nnx.state(model, nnx.Param))
-        return {
-            "params": params,
-            "optimizer": _optimizer(self.config).init(params),
-            "step": jnp.zeros((), jnp.int32),
-        }
+        return optimization.first_state(params, _optimizer(self.config))
 
     def step(
         self, state: dict[str, Any], batch: dict[str, jax.Array]
@@ -132,19 +128,13 @@ class Transformer:
             )
             return losses.mean()
 
-        differentiate = (
-            joined.mean_gradients if self.config.joined_gradients else joined.plain_gradients
+        return optimization.advance(
+            state,
+            loss_of,
+            batch["tokens"],
+            _optimizer(self.config),
+            joined_gradients=self.config.joined_gradients,
         )
-        loss, gradients = differentiate(loss_of, state["params"], batch["tokens"])
-        updates, optimizer = _optimizer(self.config).update(
-            gradients, state["optimizer"], state["params"]
-        )
-        new = {
-            "params": optax.apply_updates(state["params"], updates),
-            "optimizer": optimizer,
-            "step": state["step"] + 1,
-        }
-        return new, loss
 
     def logits(self, params: dict[str, Any], tokens: jax.Array) -> jax.Array:
         """Scores of the next byte.

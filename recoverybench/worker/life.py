@@ -63,7 +63,7 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
     while True:
         journal.become(place.rank, place.attempt, place.generation)
         if slot >= spec.workers:
-            journal.log("assigned", rank=place.rank)
+            journal.log("assigned", slot=slot, rank=place.rank)
         journal.log("up")
         generation = Generation(equipment, place)
         failure = _run(generation, journal)
