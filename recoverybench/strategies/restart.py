@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from recoverybench.job import Job
+from recoverybench.launchers.base import How
 from recoverybench.strategies.base import act
 
 
@@ -13,15 +14,17 @@ class Restart:
 
     rejoin: ClassVar[bool] = False
     standbys: ClassVar[int] = 0
+    name: ClassVar[str] = "restart"
+    how: ClassVar[How] = "cold"
 
     def recover(self, job: Job) -> None:
         """End all, then start all."""
-        address = act(job, "restart")
+        address = act(job, self.name)
         with job.span("end every worker"):
             job.await_ended(job.end(job.survivors(), "teardown"))
         with job.span("start every worker"):
             for rank in range(job.spec.workers):
-                job.place(job.spawn(rank, "cold", rank), rank, address)
+                job.place(job.spawn(rank, self.how, rank), rank, address)
 
 
 def create(argument: str | None) -> Restart:
