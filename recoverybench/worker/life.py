@@ -48,7 +48,7 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
     """
     with journal.span("configure JAX"):
         cache = spec.jax_cache if spec.compile_cache == "persistent" else None
-        runtime.configure(spec.devices, spec.platform, cache)
+        runtime.configure(spec.devices, spec.platform, cache, rejoin=spec.rejoin)
     with journal.span("load the workload"):
         equipment = Equipment(
             spec,

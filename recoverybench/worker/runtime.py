@@ -31,17 +31,23 @@ from recoverybench.protocol import Place
 
 _disconnecting = threading.Lock()
 
+_COLLECTIONS = 3
+"""One is enough, except where a save died as well: what its errors hold on to is freed by the
+first collection only so far that the second finds the rest."""
 
-def configure(devices: int, platform: str, cache_dir: str | None) -> None:
+
+def configure(devices: int, platform: str, cache_dir: str | None, *, rejoin: bool) -> None:
     """Settings that must stand before the first backend opens.
 
     Args:
         devices: devices of this process (the host platform is split into that many).
         platform: JAX platform name.
         cache_dir: JAX's persistent compilation cache; None: off.
+        rejoin: this process may join again. The price is that a missing heartbeat of another
+            worker then ends nobody: that is how JAX treats workers that can be recovered.
     """
     jax.config.update("jax_platforms", platform)
-    jax.config.update("jax_enable_recoverability", True)
+    jax.config.update("jax_enable_recoverability", rejoin)
     if platform == "cpu":
         jax.config.update("jax_num_cpu_devices", devices)
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
@@ -154,6 +160,9 @@ def forget(journal: Journal) -> bool:
     with journal.span("clear caches and backends"):
         jax.clear_caches()
         jax.extend.backend.clear_backends()
-    with journal.span("gc.collect"):
-        gc.collect()
-    return backend is None or backend() is None
+    for _ in range(_COLLECTIONS):
+        with journal.span("gc.collect"):
+            gc.collect()
+        if backend is None or backend() is None:
+            return True
+    return False
