@@ -29,6 +29,10 @@ END_S = 5.0
 """How long a job that cannot come back is watched, so that its workers' ends are recorded."""
 
 
+EXPLANATION_S = 0.5
+"""How long the end of a process is waited for that would explain what the others report."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What one trial is to be.
@@ -156,10 +160,16 @@ def _boot(
     if not job.pump(there):
         return f"the healthy job did not get to its trigger within {BOOT_S:.0f} s"
     if job.lost() or any(not m.alive for m in spare):
-        return (
-            f"the healthy job failed: {job.evidence[0][1] if job.evidence else 'a standby ended'}"
-        )
+        # An error in the others may be here before the exit that explains it.
+        job.pump(lambda: bool(job.dead()), EXPLANATION_S)
+        return f"the healthy job failed: {_cause(job.evidence)}"
     return None
+
+
+def _cause(evidence: list[tuple[str, str]]) -> str:
+    """What explains the most: the end of a process, else the first thing that was noticed."""
+    ends = [detail for mechanism, detail in evidence if mechanism == "process_exit"]
+    return (ends or [detail for _, detail in evidence] or ["a standby ended"])[0]
 
 
 def _break_and_mend(
