@@ -152,8 +152,12 @@ def _tell(run: Run, report: Path | None, output: str, *, interrupted: bool, stri
 
 
 def _again(run: Run) -> str:
-    """The arguments that resume a run."""
+    """The arguments that resume a run; its report so far is written, so that is another one."""
     arguments = [a for a in run.info.command[2:] if a != "--resume"]
-    if "--out" not in arguments:
+    arguments = [a for a in arguments if not a.startswith("--report=")]
+    if "--report" in arguments:
+        at = arguments.index("--report")
+        del arguments[at : at + 2]
+    if not any(a == "--out" or a.startswith("--out=") for a in arguments):
         arguments += ["--out", str(run.path)]
     return shlex.join([*arguments, "--resume"])
