@@ -20,7 +20,8 @@ from tests.real_support import STEPS, Command, finish, only, suite_text
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 
-STRATEGIES = ("restart", "elastic", "hot-spare")
+STRATEGIES = ("restart", "warm-restart", "elastic", "hot-spare")
+ENDS_ALL = ("restart", "warm-restart")
 FAULTS = ("kill", "hang", "preempt:150ms")
 BATCH, TRIGGER, INTERVAL, WORKERS = 12, 17, 5, ("0", "1", "2")
 
@@ -72,7 +73,9 @@ def test_phases_are_all_there_and_sum_to_the_recovery(trial: TrialRecord) -> Non
 
 def test_little_of_the_recovery_is_unexplained(trial: TrialRecord) -> None:
     assert trial.recovery_s is not None and trial.unattributed_s is not None
-    assert trial.unattributed_s <= 0.1 * trial.recovery_s
+    # The fork server forks one worker after another; the last one's wait is nobody's span.
+    share = 0.3 if trial.cell.strategy == "warm-restart" else 0.1
+    assert trial.unattributed_s <= share * trial.recovery_s
 
 
 def test_steps_before_restored_and_lost_agree(run: Run, trial: TrialRecord) -> None:
@@ -98,7 +101,7 @@ def test_what_noticed(trial: TrialRecord) -> None:
     assert trial.detected_by == mechanisms[0]
     if trial.cell.fault == "hang":  # its sockets stay open: nobody gets an error from that
         assert trial.detected_by == "watchdog"
-    elif trial.cell.strategy == "restart":  # which ends the others before all of them can tell
+    elif trial.cell.strategy in ENDS_ALL:  # which ends the others before all of them can tell
         assert trial.detected_by in ("process_exit", "collective_error")
     else:
         assert {"process_exit", "collective_error"} <= set(mechanisms)
@@ -111,7 +114,7 @@ def test_who_keeps_its_process(run: Run, trial: TrialRecord) -> None:
     replaced = {worker for worker, pids in trial.pids.items() if len(pids) == 2}
     kept = {worker for worker, pids in trial.pids.items() if len(pids) == 1}
     assert replaced | kept == set(WORKERS)
-    assert replaced == (set(WORKERS) if trial.cell.strategy == "restart" else {victim})
+    assert replaced == (set(WORKERS) if trial.cell.strategy in ENDS_ALL else {victim})
     if trial.cell.strategy == "hot-spare":
         lines = read_trial(run.path / "journal" / trial.trial).lines
         standby = [x["pid"] for x in lines if x["event"] == "spawn" and x["worker"] == len(WORKERS)]
@@ -210,13 +213,22 @@ def _said(command: Command, directory: Path, *arguments: str | Path) -> str:
 
 def test_show_and_report_of_the_run(command: Command, run: Run, tmp_path: Path) -> None:
     table = _said(command, tmp_path, "show", run.path)
-    assert all(name in table for name in (*STRATEGIES, *FAULTS)) and table.count("1/1") == 9
+    assert all(name in table for name in (*STRATEGIES, *FAULTS)) and table.count("1/1") == len(
+        run.trials
+    )
     (tmp_path / "said").unlink()
-    timeline = _said(command, tmp_path, "show", run.path, "--trial", "0004")
+    timeline = _said(
+        command,
+        tmp_path,
+        "show",
+        run.path,
+        "--trial",
+        only(run, strategy="elastic", fault="hang").trial,
+    )
     assert all(name in timeline for name in ("elastic", "hang", "watchdog", "recovered"))
     (tmp_path / "said").unlink()
     shown = json.loads(_said(command, tmp_path, "show", run.path, "--format", "json"))
-    assert [trial["outcome"] for trial in shown["trials"]] == ["recovered"] * 9
+    assert [trial["outcome"] for trial in shown["trials"]] == ["recovered"] * len(run.trials)
     report = tmp_path / "report.html"
     _said(command, tmp_path, "report", run.path, "-o", report)
     page = report.read_text()
