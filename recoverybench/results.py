@@ -14,10 +14,11 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import json
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recoverybench.errors import HarnessError, UsageError, bad_value, shorten
 from recoverybench.records import TrialRecord
@@ -232,7 +233,7 @@ def load(path: str | Path) -> Run:
 def _read_info(path: Path) -> RunInfo:
     shown = str(path / _RUN)
     try:
-        data = json.loads((path / _RUN).read_bytes())
+        data = _json((path / _RUN).read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise bad_value("RUN", str(path), f"a run's directory, with {_RUN} in it") from None
     except OSError as error:
@@ -254,7 +255,7 @@ def _read_info(path: Path) -> RunInfo:
 
 def _read_record(line: bytes, where: str) -> TrialRecord:
     try:
-        data = json.loads(line)
+        data = _json(line)
     except (ValueError, RecursionError):
         text = shorten(line.decode("utf-8", errors="replace"))
         raise UsageError(f"{where}: {text}: expected a trial record as one line of JSON") from None
@@ -265,6 +266,24 @@ def _read_record(line: bytes, where: str) -> TrialRecord:
     if data["outcome"] not in OUTCOMES:
         raise bad_value(f"{where}: outcome", data["outcome"], "one of " + ", ".join(OUTCOMES))
     return TrialRecord.from_dict(data)
+
+
+def _json(text: bytes) -> Any:
+    """JSON whose numbers can be counted with: no NaN, no infinity, none beyond a float."""
+    return json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole)
+
+
+def _refuse(number: str) -> float:
+    raise ValueError(f"{number[:40]} is no number that can be counted with")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
+
+
+def _whole(text: str) -> int | float:
+    return int(text) if len(text) < 300 else _refuse(text)
 
 
 def _check_out(out: Path) -> None:

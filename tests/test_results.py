@@ -196,6 +196,19 @@ def test_json_that_is_no_record_says_what_is_wrong(
     assert words in message
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 400, "9" * 9999])
+def test_a_number_that_nobody_can_count_with(run: Path, number: str) -> None:
+    path = run / "trials.jsonl"
+    line = json.dumps({**record("0002").as_dict(), "recovery_s": "HERE"})
+    path.write_text(path.read_text() + line.replace('"HERE"', number) + "\n")
+    assert usage_error(lambda: load(run)).startswith(f"{path}:3: ")
+    info = json.loads((run / "run.json").read_text())
+    text = json.dumps({**info, "wall_s": "HERE"}).replace('"HERE"', number)
+    (run / "run.json").write_text(text)
+    message = usage_error(lambda: load(run))
+    assert message.startswith(f"{run / 'run.json'}: not JSON: ") and number[:20] in message
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

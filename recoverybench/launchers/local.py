@@ -8,6 +8,7 @@ code is real, and SIGKILL of the supervisor takes it along.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import select
 import signal
@@ -25,6 +26,8 @@ from recoverybench.protocol import OWNER_VARIABLE, SPAWN_NS
 _PR_SET_CHILD_SUBREAPER = 36
 _FORK_SERVER_START_S = 120.0
 _FORK_S = 30.0
+# gRPC sends even loopback through a proxy, unless this names it; nothing else reads it.
+_NO_PROXY = {"no_grpc_proxy": "127.0.0.1,localhost"}
 
 
 class Local:
@@ -39,7 +42,7 @@ class Local:
         self._libc = ctypes.CDLL(None, use_errno=True)
         if self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
             raise HarnessError("prctl(PR_SET_CHILD_SUBREAPER) failed: Linux 3.4 or newer needed")
-        self._environment = {**os.environ, **environment, OWNER_VARIABLE: owner_mark()}
+        self._environment = {**os.environ, **_NO_PROXY, **environment, OWNER_VARIABLE: owner_mark()}
         self._log = log
         self._forks: subprocess.Popen[bytes] | None = None
         self._running: dict[int, Process] = {}
@@ -122,9 +125,9 @@ class Local:
         if not self._ready:
             self._answer(_FORK_SERVER_START_S)
             self._ready = True
-        request = f'{{"socket":"{address}","slot":"{slot}","attempt":"{attempt}","log":"{log}"}}\n'
+        asked = {"socket": address, "slot": str(slot), "attempt": str(attempt), "log": str(log)}
         try:
-            self._forks.stdin.write(request.encode())
+            self._forks.stdin.write(json.dumps(asked).encode() + b"\n")
             self._forks.stdin.flush()
         except BrokenPipeError:
             raise self._fork_server_failed("has ended") from None
