@@ -20,8 +20,8 @@ from instrumentation import cost_of_a_step_s
 from peers import torchrun_recovery_s
 
 import recoverybench as rb
+from recoverybench.plan.suite import Overrides
 from recoverybench.records import TrialRecord
-from recoverybench.suite import Overrides
 
 TRIALS = 10
 PEER_TRIALS = 5

@@ -19,17 +19,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recoverybench.campaign import run
+    from recoverybench.campaign.campaign import run
     from recoverybench.report import write_report
-    from recoverybench.results import load
+    from recoverybench.results.store import load
 
 __version__ = "0.1.0"
 
 __all__ = ["__version__", "load", "run", "write_report"]
 
 _HOME = {
-    "load": "recoverybench.results",
-    "run": "recoverybench.campaign",
+    "load": "recoverybench.results.store",
+    "run": "recoverybench.campaign.campaign",
     "write_report": "recoverybench.report",
 }
 """Public name -> the module that defines it."""

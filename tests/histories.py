@@ -11,8 +11,8 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from recoverybench.journal import Journal
-from recoverybench.verify import Reference, reference_of
+from recoverybench.analysis.journal import Journal
+from recoverybench.analysis.verify import Reference, reference_of
 
 MS = 1_000_000
 START = 7_000_000 * MS

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from recoverybench import results
 from recoverybench.protocol import OWNER_VARIABLE
 from recoverybench.records import TrialRecord
+from recoverybench.results import store as results
 
 PATIENCE_S = 100.0
 """How long anything may take before it counts as stuck; nothing is ever waited out."""

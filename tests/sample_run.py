@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from recoverybench.cells import Cell
+from recoverybench.plan.suite import Suite
 from recoverybench.records import Evidence, Exit, Span, TrialRecord, Verification
-from recoverybench.results import Run, RunInfo
-from recoverybench.suite import Suite
+from recoverybench.results.store import Run, RunInfo
 from recoverybench.vocabulary import MILESTONES, PHASES, RECOVERY_PHASES, SCHEMA_VERSION
 
 T_INJECT = 4_200_000_000_000

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from recoverybench.cells import Cell
+from recoverybench.plan.suite import Suite
 from recoverybench.records import Evidence, Exit, Span, TrialRecord, Verification
-from recoverybench.suite import Suite
 from recoverybench.vocabulary import (
     CACHE_STATES,
     EVIDENCE,

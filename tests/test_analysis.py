@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recoverybench.analysis import SPANS_KEPT, analyse, reanalyse
+from recoverybench.analysis.record import SPANS_KEPT, analyse, reanalyse
 from recoverybench.records import TrialRecord
 from recoverybench.vocabulary import MILESTONES, PHASES, WORKER_MILESTONES
 from tests.histories import (

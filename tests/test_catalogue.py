@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from recoverybench import catalogue
-from recoverybench.catalogue import Kind
 from recoverybench.errors import HarnessError, UsageError
+from recoverybench.plan import catalogue
+from recoverybench.plan.catalogue import Kind
 
 
 @pytest.fixture
@@ -138,13 +138,15 @@ def test_every_built_in_part_says_what_it_is_for() -> None:
 def test_listing_and_suites_import_nothing_heavy() -> None:
     code = (
         "import sys\n"
-        "from recoverybench import catalogue, suite, results, journal\n"
+        "from recoverybench.analysis import journal\n"
+        "from recoverybench.plan import catalogue, suite\n"
+        "from recoverybench.results import store\n"
         "for kind in catalogue.KINDS: catalogue.entries(kind)\n"
         "suite.load_suite('quick', device_limit=64)\n"
         "heavy = {'jax', 'numpy', 'pandas', 'plotly', 'orbax', 'flax'} & set(sys.modules)\n"
         "sys.exit(f'imported {sorted(heavy)}' if heavy else 0)\n"
     )
-    root = Path(catalogue.__file__).parent.parent
+    root = Path(catalogue.__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False
     )

@@ -164,7 +164,7 @@ def test_each_exception_has_its_exit_code(
     def fail(kind: str) -> None:
         raise error
 
-    monkeypatch.setattr("recoverybench.catalogue.entries", fail)
+    monkeypatch.setattr("recoverybench.plan.catalogue.entries", fail)
     assert cli.call(["list", "faults"]) == code
     err = capsys.readouterr().err.strip()
     assert err.startswith(f"recoverybench: error: {said}")

@@ -129,7 +129,7 @@ def test_no_free_port_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     def take(self: object) -> int:
         raise HarnessError("no free port between 1 and 2")
 
-    monkeypatch.setattr("recoverybench.ports.Ports.take", take)
+    monkeypatch.setattr("recoverybench.job.ports.Ports.take", take)
     check = software.ports("ports")
     assert (check.status, check.needed) == ("missing", True)
 

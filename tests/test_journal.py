@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recoverybench.analysis.journal import JournalError, parse_journal, read_journal, read_trial
 from recoverybench.errors import EXIT_HARNESS
-from recoverybench.journal import JournalError, parse_journal, read_journal, read_trial
 from recoverybench.vocabulary import JOURNAL_SCHEMA
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from recoverybench import machine, provenance
+from recoverybench import machine
 from recoverybench.errors import HarnessError
+from recoverybench.results import provenance
 
 
 def put(root: Path, files: dict[str, str]) -> Path:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recoverybench.history import History
-from recoverybench.outcome import RULES, Facts, classify, doubt, foreign_death
+from recoverybench.analysis.history import History
+from recoverybench.analysis.outcome import RULES, Facts, classify, doubt, foreign_death
 from recoverybench.vocabulary import OUTCOMES
 from tests.histories import INJECT, at, journals, recovery, with_line
 

@@ -18,7 +18,7 @@ from recoverybench.report.answer import answer, verified
 from recoverybench.report.data import embed
 from recoverybench.report.figures import phases_figure, recovery_figure
 from recoverybench.report.rows import rows_of
-from recoverybench.results import Run
+from recoverybench.results.store import Run
 from recoverybench.vocabulary import OUTCOMES, PHASES
 from tests.sample_run import (
     default_trials,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from recoverybench.report import render
-from recoverybench.results import Run
+from recoverybench.results.store import Run
 from tests.sample_run import default_trials, failed_trial, make_run, timed_out_trial
 from tests.test_report import HOSTILE, hostile_run
 

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recoverybench import results
 from recoverybench.cells import FACTORS, Cell
-from recoverybench.columns import frame, row
 from recoverybench.errors import EXIT_USAGE, HarnessError, UsageError
+from recoverybench.plan.suite import Suite
 from recoverybench.records import TrialRecord
-from recoverybench.results import RunDir, RunInfo, default_run_id, describe_run, load
-from recoverybench.suite import Suite
+from recoverybench.results import store as results
+from recoverybench.results.columns import frame, row
+from recoverybench.results.store import RunDir, RunInfo, default_run_id, describe_run, load
 from recoverybench.vocabulary import MILESTONES, OUTCOMES, PHASES, SCHEMA_VERSION
 from tests.strategies import cells, records, suites
 

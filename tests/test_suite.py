@@ -14,11 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recoverybench import catalogue, machine
+from recoverybench import machine
 from recoverybench.cells import FACTORS
 from recoverybench.errors import EXIT_USAGE, UsageError
-from recoverybench.matrix import matches, read_matrix
-from recoverybench.suite import Overrides, Suite, load_suite
+from recoverybench.plan import catalogue
+from recoverybench.plan.matrix import matches, read_matrix
+from recoverybench.plan.suite import Overrides, Suite, load_suite
 from tests.strategies import suites
 
 SUITE = """

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from recoverybench.labels import seconds
 from recoverybench.records import TrialRecord
-from recoverybench.results import Run
+from recoverybench.results.store import Run
 from recoverybench.terminal import Progress, run_table, trial_timeline
 from recoverybench.terminal.text import clean
 from recoverybench.vocabulary import OUTCOMES, PHASES

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recoverybench.history import History
-from recoverybench.timeline import Timeline, covered, detail_of, timeline
+from recoverybench.analysis.history import History
+from recoverybench.analysis.timeline import Timeline, covered, detail_of, timeline
 from recoverybench.vocabulary import MILESTONES, PHASES, RECOVERY_PHASES, WORKER_MILESTONES
 from tests.histories import (
     INJECT,

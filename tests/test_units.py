@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recoverybench.errors import EXIT_USAGE, UsageError
-from recoverybench.triggers import Trigger, parse_trigger
-from recoverybench.units import format_duration, parse_duration
+from recoverybench.plan.triggers import Trigger, parse_trigger
+from recoverybench.plan.units import format_duration, parse_duration
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recoverybench.analysis.history import History
+from recoverybench.analysis.verify import Reference, check, reference_of, restored_as_saved
 from recoverybench.errors import HarnessError
-from recoverybench.history import History
 from recoverybench.records import Verification
-from recoverybench.verify import Reference, check, reference_of, restored_as_saved
 from tests.histories import (
     RESTORED,
     STEPS,

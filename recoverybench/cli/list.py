@@ -20,7 +20,7 @@ def command(kind: str, output: str) -> None:
 
     Parts that an installed package adds through an entry point are listed with it.
     """
-    from recoverybench import catalogue
+    from recoverybench.plan import catalogue
 
     entries = catalogue.entries(kind)
     if output == "json":

@@ -13,7 +13,7 @@ from recoverybench.cli._options import echo_json, format_option, run_path
 from recoverybench.errors import UsageError, bad_value
 
 if TYPE_CHECKING:
-    from recoverybench.results import Run
+    from recoverybench.results.store import Run
 
 REPORTS = Path("reports")
 """Where reports go that are given no name."""
@@ -36,7 +36,7 @@ def command(runs: tuple[Path, ...], out: Path | None, output: str) -> None:
     The file needs no network and no other file. Its path is the last line printed. No file
     is ever overwritten.
     """
-    from recoverybench import results
+    from recoverybench.results import store as results
 
     loaded = [results.load(run_path(path)) for path in runs]
     path = write_new(loaded, out)

@@ -15,8 +15,8 @@ from recoverybench.cli._options import echo_json, format_option
 from recoverybench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_WRONG
 
 if TYPE_CHECKING:
-    from recoverybench.results import Run
-    from recoverybench.suite import Overrides, Suite
+    from recoverybench.plan.suite import Overrides, Suite
+    from recoverybench.results.store import Run
 
 FACTORS = {
     "workload": "family:preset, as in transformer:tiny",
@@ -74,10 +74,10 @@ def command(suite: str, quiet: bool, strict: bool, output: str, **options: Any) 
     goes into a directory under results/, the report under reports/; the report's path is the
     last line printed. Ctrl-C once ends cleanly and keeps what was measured.
     """
-    from recoverybench import results
-    from recoverybench.campaign import plans
+    from recoverybench.campaign.campaign import plans
     from recoverybench.cli.report import check_new
-    from recoverybench.suite import load_suite
+    from recoverybench.plan.suite import load_suite
+    from recoverybench.results import store as results
     from recoverybench.terminal import Progress
 
     resolved = load_suite(suite, _overrides(options))
@@ -94,7 +94,7 @@ def command(suite: str, quiet: bool, strict: bool, output: str, **options: Any) 
 
 
 def _overrides(options: dict[str, Any]) -> Overrides:
-    from recoverybench.suite import Overrides
+    from recoverybench.plan.suite import Overrides
 
     factors = {name.replace("-", "_"): options[name.replace("-", "_")] for name in FACTORS}
     plain = {name: options[name] for name in ("trials", "steps", "seed", "deadline", "data")}
@@ -105,7 +105,8 @@ def _measure(suite: Suite, options: dict[str, Any], progress: Any) -> tuple[Run 
     """The run, and whether it was cut short; no run where nothing had been measured."""
     from datetime import UTC, datetime
 
-    from recoverybench import campaign, results
+    from recoverybench.campaign import campaign
+    from recoverybench.results import store as results
 
     out = options["out"]
     if out is None and not options["resume"]:

@@ -12,7 +12,7 @@ from recoverybench.cli._options import echo_json, format_option, run_path
 
 if TYPE_CHECKING:
     from recoverybench.records import TrialRecord
-    from recoverybench.results import Run
+    from recoverybench.results.store import Run
 
 
 @click.command("show", short_help=VERBS["show"])
@@ -24,7 +24,7 @@ def command(run: Path, trial: str | None, output: str) -> None:
 
     With --trial, show one trial: its phases as bars, and what each worker was doing.
     """
-    from recoverybench import results
+    from recoverybench.results import store as results
 
     loaded = results.load(run_path(run))
     record = None if trial is None else _find(loaded, trial)

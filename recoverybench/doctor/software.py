@@ -13,7 +13,7 @@ from importlib import metadata
 from recoverybench import leftovers as left_behind
 from recoverybench.doctor.check import Check
 from recoverybench.errors import HarnessError
-from recoverybench.ports import Ports
+from recoverybench.job.ports import Ports
 
 DISTRIBUTIONS = (
     "jax",

@@ -6,8 +6,8 @@ import signal
 import time
 from typing import Protocol
 
-from recoverybench.job import Job
-from recoverybench.member import Member
+from recoverybench.job.job import Job
+from recoverybench.job.member import Member
 
 
 class Fault(Protocol):

@@ -12,8 +12,8 @@ import signal
 
 from recoverybench.errors import bad_value
 from recoverybench.faults.base import strike
-from recoverybench.job import Job
-from recoverybench.member import Member
+from recoverybench.job.job import Job
+from recoverybench.job.member import Member
 
 
 class Hang:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import signal
 
 from recoverybench.faults.base import strike
-from recoverybench.job import Job
-from recoverybench.member import Member
-from recoverybench.units import parse_duration
+from recoverybench.job.job import Job
+from recoverybench.job.member import Member
+from recoverybench.plan.units import parse_duration
 
 DEFAULT_GRACE = "250ms"
 

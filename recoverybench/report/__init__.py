@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recoverybench.report.page import render
-from recoverybench.results import Run, replace_file
+from recoverybench.results.store import Run, replace_file
 
 __all__ = ["render", "write_report"]
 

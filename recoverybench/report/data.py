@@ -14,7 +14,7 @@ from typing import Any
 
 from recoverybench.cells import Cell
 from recoverybench.records import TrialRecord
-from recoverybench.results import Run
+from recoverybench.results.store import Run
 from recoverybench.vocabulary import MILESTONES, PHASES
 
 _DIGITS = 6

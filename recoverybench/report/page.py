@@ -20,7 +20,7 @@ from recoverybench.report.figures import phases_figure, recovery_figure
 from recoverybench.report.prose import LIMITS, METHOD, basis, chart_in_words, notices
 from recoverybench.report.rows import LEVEL, Row, rows_of
 from recoverybench.report.settings import constants_of, settings_of
-from recoverybench.results import Run
+from recoverybench.results.store import Run
 from recoverybench.vocabulary import OUTCOMES, PHASES
 
 _FAILURES_SHOWN = 50

@@ -9,7 +9,7 @@ from recoverybench.cells import FACTORS, Cell
 from recoverybench.labels import NONE, seconds
 from recoverybench.report.rows import Row
 from recoverybench.report.settings import machine_words
-from recoverybench.results import Run
+from recoverybench.results.store import Run
 
 METHOD = (
     "Workers are separate processes of one multi-controller JAX job, with real collectives, real "

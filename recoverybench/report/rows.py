@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from recoverybench.cells import Cell
 from recoverybench.labels import NONE, cell_label, fixed, varying_factors
 from recoverybench.records import TrialRecord, Verification
-from recoverybench.results import Run
+from recoverybench.results.store import Run
 from recoverybench.stats import CellSummary, Spread, summarise
 
 LEVEL = 95

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from recoverybench.labels import FACTOR_NAMES, NONE, constant_factors, seconds
-from recoverybench.results import Run
+from recoverybench.results.store import Run
 
 Pairs = list[tuple[str, str]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
-from recoverybench.job import Job
+from recoverybench.job.job import Job
 
 
 class CannotRecover(Exception):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from recoverybench.job import Job
-from recoverybench.member import Member
+from recoverybench.job.job import Job
+from recoverybench.job.member import Member
 from recoverybench.strategies.base import CannotRecover, act
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from recoverybench.job import Job
+from recoverybench.job.job import Job
 from recoverybench.launchers.base import How
 from recoverybench.strategies.base import act
 

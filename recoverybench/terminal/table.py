@@ -20,7 +20,7 @@ from recoverybench.labels import (
     seconds,
     varying_factors,
 )
-from recoverybench.results import Run
+from recoverybench.results.store import Run
 from recoverybench.stats import CellSummary, Spread, summarise
 from recoverybench.terminal.text import clean, plain
 from recoverybench.vocabulary import PHASES

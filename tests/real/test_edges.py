@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from recoverybench.journal import read_trial
-from recoverybench.results import Run
+from recoverybench.analysis.journal import read_trial
+from recoverybench.results.store import Run
 from recoverybench.stats import summarise
 from tests.real_support import STEPS, Command, only, suite_text
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from recoverybench import results
 from recoverybench.leftovers import owner_mark
 from recoverybench.protocol import OWNER_VARIABLE
+from recoverybench.results import store as results
 from tests.real_support import (
     PATIENCE_S,
     Command,

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from recoverybench.analysis import reanalyse
-from recoverybench.journal import read_trial
+from recoverybench.analysis.journal import read_trial
+from recoverybench.analysis.record import reanalyse
+from recoverybench.campaign.reference import load_reference
 from recoverybench.records import TrialRecord
-from recoverybench.reference import load_reference
-from recoverybench.results import Run
+from recoverybench.results.store import Run
 from recoverybench.vocabulary import PHASES, RECOVERY_PHASES
 from tests.real_support import STEPS, Command, finish, only, suite_text
 

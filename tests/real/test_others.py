@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import recoverybench
-from recoverybench import results
-from recoverybench.journal import read_trial
-from recoverybench.results import Run
+from recoverybench.analysis.journal import read_trial
+from recoverybench.results import store as results
+from recoverybench.results.store import Run
 from recoverybench.stats import summarise
 from tests.real_support import (
     Command,

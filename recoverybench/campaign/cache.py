@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recoverybench import catalogue, provenance
 from recoverybench.cells import Cell
+from recoverybench.plan import catalogue
+from recoverybench.results import provenance
 
 ROOT_VARIABLE = "RECOVERYBENCH_CACHE"
 
@@ -92,7 +93,7 @@ def _key(content: dict[str, Any]) -> str:
 
 def _sources(family: str) -> str:
     path = catalogue.find("workloads", family).path
-    worker = Path(__file__).parent / "worker"
+    worker = Path(__file__).parents[1] / "worker"
     files = [worker / f"{name}.py" for name in _SHAPING]
     return _digest(*([path] if path else []), *files)
 

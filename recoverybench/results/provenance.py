@@ -20,7 +20,7 @@ PACKAGES = (
 )
 """Distributions whose versions are kept with a run."""
 
-_CHECKOUT = Path(__file__).parent.parent
+_CHECKOUT = Path(__file__).parents[2]
 _GIT_TIMEOUT_S = 10.0
 
 

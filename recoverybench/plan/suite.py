@@ -33,12 +33,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recoverybench import catalogue, machine
+from recoverybench import machine
 from recoverybench.cells import Cell
 from recoverybench.errors import UsageError, bad_value
-from recoverybench.factors import check_keys, read_integer
-from recoverybench.matrix import read_matrix
-from recoverybench.units import parse_duration
+from recoverybench.plan import catalogue
+from recoverybench.plan.factors import check_keys, read_integer
+from recoverybench.plan.matrix import read_matrix
+from recoverybench.plan.units import parse_duration
 
 DEFAULT_SUITE = "quick"
 DEFAULT_STEPS = 45

@@ -28,7 +28,7 @@ from typing import Any
 
 from recoverybench.errors import HarnessError, UsageError, bad_value, shorten, unknown_name
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)

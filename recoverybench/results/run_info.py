@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from recoverybench import machine, provenance
-from recoverybench.shapes import check_shape
-from recoverybench.suite import Suite
+from recoverybench import machine
+from recoverybench.plan.suite import Suite
+from recoverybench.results import provenance
+from recoverybench.results.shapes import check_shape
 from recoverybench.vocabulary import SCHEMA_VERSION
 
 STATUSES = ("running", "complete", "interrupted", "failed")

@@ -15,11 +15,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from recoverybench.errors import HarnessError
-from recoverybench.hub import Connection, Hub
+from recoverybench.job.hub import Connection, Hub
+from recoverybench.job.member import Member
+from recoverybench.job.ports import Ports
 from recoverybench.journal_writer import Journal
 from recoverybench.launchers.base import How, Launcher
-from recoverybench.member import Member
-from recoverybench.ports import Ports
 from recoverybench.protocol import Board, JobSpec, Place
 
 PROBE_S = 0.5

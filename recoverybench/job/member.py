@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from recoverybench.hub import Connection
+from recoverybench.job.hub import Connection
 from recoverybench.launchers.base import Ended, Process
 from recoverybench.protocol import Message, Place
 

@@ -7,12 +7,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from recoverybench.analysis.history import (
+    History,
+    Journal,
+    Line,
+    attempts_in,
+    name_of,
+    rank_of,
+    who,
+)
+from recoverybench.analysis.outcome import Facts, classify, doubt, foreign_death
+from recoverybench.analysis.timeline import Timeline, detail_of, timeline
+from recoverybench.analysis.verify import Reference, check, restored_as_saved
 from recoverybench.cells import Cell
-from recoverybench.history import History, Journal, Line, attempts_in, name_of, rank_of, who
-from recoverybench.outcome import Facts, classify, doubt, foreign_death
 from recoverybench.records import Exit, Span, TrialRecord, Verification
-from recoverybench.timeline import Timeline, detail_of, timeline
-from recoverybench.verify import Reference, check, restored_as_saved
 
 SPANS_KEPT: Final = 400
 """Spans that a record keeps; `harness["spans_dropped"]` counts the others."""

@@ -9,8 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from recoverybench import catalogue, leftovers
+from recoverybench import leftovers
 from recoverybench.launchers.base import Launcher
+from recoverybench.plan import catalogue
 
 XLA_CPU_FLAGS = "--xla_cpu_parallel_codegen_split_count=1"
 """One object per executable: loading a serialized one then takes .11 s instead of .18."""

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recoverybench.errors import HarnessError, UsageError, bad_value, shorten
+from recoverybench.plan.suite import Suite
 from recoverybench.records import TrialRecord
-from recoverybench.run_info import STATUSES, RunInfo, default_run_id, describe_run
-from recoverybench.shapes import ShapeError, check_shape
-from recoverybench.suite import Suite
+from recoverybench.results.run_info import STATUSES, RunInfo, default_run_id, describe_run
+from recoverybench.results.shapes import ShapeError, check_shape
 from recoverybench.vocabulary import OUTCOMES, SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Run:
 
     def frame(self) -> pd.DataFrame:
         """A row a trial, whatever its factors or outcome; columns as `columns.row` names them."""
-        from recoverybench.columns import frame
+        from recoverybench.results.columns import frame
 
         return frame(self.trials)
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from recoverybench.analysis.history import History, Journal, Line
 from recoverybench.errors import HarnessError
-from recoverybench.history import History, Journal, Line
 from recoverybench.records import Verification
 
 _Difference = tuple[tuple[int, int, int, int], str]

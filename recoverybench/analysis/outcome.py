@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from recoverybench.history import History, who
+from recoverybench.analysis.history import History, who
 
 _FROM_OUTSIDE: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGSTOP")
 """Signals that a process does not send itself when it crashes or is aborted."""

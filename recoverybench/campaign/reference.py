@@ -7,13 +7,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from recoverybench.bench import Bench
-from recoverybench.cache import Keys
+from recoverybench.analysis.journal import read_trial
+from recoverybench.analysis.verify import Reference, reference_of
+from recoverybench.campaign.bench import Bench
+from recoverybench.campaign.cache import Keys
+from recoverybench.campaign.trial import Place, Plan, run_job
 from recoverybench.errors import HarnessError
-from recoverybench.journal import read_trial
-from recoverybench.results import replace_file
-from recoverybench.trial import Place, Plan, run_job
-from recoverybench.verify import Reference, reference_of
+from recoverybench.results.store import replace_file
 
 
 def reference_for(

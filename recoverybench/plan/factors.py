@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from recoverybench import catalogue
 from recoverybench.cells import Topology
 from recoverybench.errors import UsageError, bad_value, shorten, unknown_name
-from recoverybench.triggers import parse_trigger
-from recoverybench.units import parse_duration
+from recoverybench.plan import catalogue
+from recoverybench.plan.triggers import parse_trigger
+from recoverybench.plan.units import parse_duration
 
 COORDINATORS: Final = ("worker0",)
 """Where the coordination service can live."""

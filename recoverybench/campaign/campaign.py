@@ -17,19 +17,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from recoverybench import interrupts, leftovers, machine, results
-from recoverybench.analysis import analyse
-from recoverybench.bench import Bench
-from recoverybench.cache import Keys
+from recoverybench import leftovers, machine
+from recoverybench.analysis.journal import read_trial
+from recoverybench.analysis.record import analyse
+from recoverybench.analysis.verify import Reference
+from recoverybench.campaign import interrupts
+from recoverybench.campaign.bench import Bench
+from recoverybench.campaign.cache import Keys
+from recoverybench.campaign.reference import reference_for
+from recoverybench.campaign.trial import Place, Plan, run_job
 from recoverybench.cells import Cell
 from recoverybench.errors import HarnessError, UsageError
-from recoverybench.journal import read_trial
+from recoverybench.plan.suite import DEFAULT_SUITE, Overrides, Suite, load_suite
 from recoverybench.records import TrialRecord
-from recoverybench.reference import reference_for
-from recoverybench.results import Run, RunDir, replace_file
-from recoverybench.suite import DEFAULT_SUITE, Overrides, Suite, load_suite
-from recoverybench.trial import Place, Plan, run_job
-from recoverybench.verify import Reference
+from recoverybench.results import store as results
+from recoverybench.results.store import Run, RunDir, replace_file
 
 
 class Listener(Protocol):

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from recoverybench import catalogue
 from recoverybench.cells import FACTORS as CELL_FIELDS
 from recoverybench.cells import Cell
 from recoverybench.errors import UsageError, bad_value
-from recoverybench.factors import FACTORS, REQUIRED, Factor, check_keys, parse_topology
-from recoverybench.triggers import parse_trigger
+from recoverybench.plan import catalogue
+from recoverybench.plan.factors import FACTORS, REQUIRED, Factor, check_keys, parse_topology
+from recoverybench.plan.triggers import parse_trigger
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from recoverybench.history import (
+from recoverybench.analysis.history import (
     PASSED,
     Attempt,
     History,

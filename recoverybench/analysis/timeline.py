@@ -15,8 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from recoverybench.causality import disorder, early_effect
-from recoverybench.history import (
+from recoverybench.analysis.causality import disorder, early_effect
+from recoverybench.analysis.history import (
     PASSED,
     Attempt,
     History,

@@ -8,16 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from recoverybench import cache, catalogue
-from recoverybench.bench import Bench
+from recoverybench.campaign import cache
+from recoverybench.campaign.bench import Bench
 from recoverybench.cells import Cell
 from recoverybench.faults.base import Fault
-from recoverybench.job import Job
+from recoverybench.job.job import Job
+from recoverybench.job.member import Member
 from recoverybench.journal_writer import Journal
-from recoverybench.member import Member
+from recoverybench.plan import catalogue
+from recoverybench.plan.triggers import parse_trigger
 from recoverybench.protocol import JobSpec
 from recoverybench.strategies.base import CannotRecover, Strategy
-from recoverybench.triggers import parse_trigger
 
 BOOT_S = 180.0
 """How long a healthy job may take to reach its trigger, compiling included."""

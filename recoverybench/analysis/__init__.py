@@ -1,0 +1,1 @@
+"""Journals to a trial record. Pure: no number is made in passing."""

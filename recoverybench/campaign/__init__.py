@@ -1,0 +1,1 @@
+"""Running a suite: its trials one after another, their reference, and what they share."""

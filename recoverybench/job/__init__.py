@@ -1,0 +1,1 @@
+"""The job under test, as the supervisor sees it."""

@@ -1,0 +1,1 @@
+"""What to run: suites and options to cells, and the parts that they name."""
