@@ -30,6 +30,7 @@ WORKER_MAY_IMPORT = (
     "recoverybench.vocabulary",
     "recoverybench.protocol",
     "recoverybench.journal_writer",
+    "recoverybench.sealed",
 )
 """What runs inside a training process knows these, and nothing of the supervisor."""
 

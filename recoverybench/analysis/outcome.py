@@ -111,7 +111,8 @@ def foreign_death(history: History, t_inject: int | None, victim: int | None) ->
 
     Before the injection that is any end of a process that the harness did not bring about.
     After it, a process may crash, be aborted by its runtime or give up: that is the fault's
-    doing, and measured. A signal that only comes from outside is not, except for the victim.
+    doing, and measured. A signal that only comes from outside is not, except for the victim
+    as it was when the fault struck; its replacement is nobody's victim.
     """
     for line in history.named("exit"):
         if line.get("ours"):
@@ -120,6 +121,7 @@ def foreign_death(history: History, t_inject: int | None, victim: int | None) ->
         if t_inject is not None and line["t"] < t_inject:
             gap_s = (t_inject - line["t"]) / 1e9
             return f"{who(line)} by {how} {gap_s:.3f} s before the injection"
-        if line.get("signal") in _FROM_OUTSIDE and line["worker"] != victim:
+        struck = (line["worker"], line["attempt"]) == (victim, 0)
+        if line.get("signal") in _FROM_OUTSIDE and not struck:
             return f"{who(line)} by {how}, which neither we nor the fault sent"
     return None

@@ -281,10 +281,12 @@ def _timed(base: Timeline, history: History) -> Timeline:
     phases: dict[str, float] = {}
     taken_ns = open_ns = 0
     for phase, start, end in zip(PHASES, base.marks, base.marks[1:], strict=False):
+        # Before a new worker exists it is the supervisor that is at work on it.
+        at_work = (end.by, None) if end.name == "up" else (end.by,)
         spans = [
             (line["t0"], line["t"], name_of(line) == "verify")
             for line in history.named("span", "step")
-            if line["worker"] == end.by
+            if line["worker"] in at_work
         ]
         window = (start.t, end.t)
         verify_ns = covered((s[:2] for s in spans if s[2]), *window)

@@ -33,14 +33,14 @@ class Bench:
     directory: Path
 
     @classmethod
-    def open(cls, launcher: str = "local") -> Bench:
-        """Set one up with the launcher of that name."""
+    def open(cls, launcher: str, log: Path) -> Bench:
+        """Set one up with the launcher of that name; its own output goes to `log`."""
         directory = leftovers.working_directory()
         platform = os.environ.get("JAX_PLATFORMS", "").split(",")[0] or "cpu"
         environment = worker_environment(platform)
         module = catalogue.load("launchers", launcher)
         return cls(
-            module.create(environment, directory / "fork-server.log"),
+            module.create(environment, log),
             platform,
             environment,
             directory,

@@ -11,12 +11,14 @@ import json
 import os
 import platform
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from recoverybench.cells import Cell
+from recoverybench.errors import bad_value
 from recoverybench.plan import catalogue
 from recoverybench.results import provenance
 
@@ -32,6 +34,22 @@ def root() -> Path:
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "recoverybench"
+
+
+def check_root() -> None:
+    """Make the cache's directory.
+
+    Raises:
+        UsageError: it cannot be made or written.
+    """
+    path = root()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        allowed = f"a directory that can be written ({error.strerror})"
+        raise bad_value(ROOT_VARIABLE, str(path), allowed) from None
 
 
 @dataclass(frozen=True, slots=True)

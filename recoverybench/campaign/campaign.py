@@ -8,8 +8,11 @@ from __future__ import annotations
 import dataclasses
 import gc
 import json
+import os
 import random
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,17 +24,23 @@ from recoverybench import leftovers, machine
 from recoverybench.analysis.journal import read_trial
 from recoverybench.analysis.record import analyse
 from recoverybench.analysis.verify import Reference
-from recoverybench.campaign import interrupts
+from recoverybench.campaign import cache, interrupts
 from recoverybench.campaign.bench import Bench
 from recoverybench.campaign.cache import Keys
 from recoverybench.campaign.reference import reference_for
 from recoverybench.campaign.trial import Place, Plan, run_job
 from recoverybench.cells import Cell
-from recoverybench.errors import HarnessError, UsageError
+from recoverybench.errors import HarnessError, UsageError, bad_value
 from recoverybench.plan.suite import DEFAULT_SUITE, Overrides, Suite, load_suite
 from recoverybench.records import TrialRecord
 from recoverybench.results import store as results
 from recoverybench.results.store import Run, RunDir, replace_file
+
+ROOM_BYTES = 200_000_000
+"""Free space that a run wants for its checkpoints, which are removed after each trial."""
+
+RESULTS_BYTES = 10_000_000
+"""Free space that it wants for what it keeps."""
 
 
 class Listener(Protocol):
@@ -97,6 +106,9 @@ def run(
     if isinstance(suite, str):
         suite = load_suite(suite, overrides)
     listener = listener or Silent()
+    cache.check_root()
+    check_space(Path(tempfile.gettempdir()), "TMPDIR", ROOM_BYTES)
+    check_space(Path(out or "results"), "--out", RESULTS_BYTES)
     directory, finished = _open(
         suite, out, resume, label, launcher, list(command if command is not None else sys.argv)
     )
@@ -109,7 +121,8 @@ def run(
     started, status = time.monotonic(), "failed"
     with directory:
         try:
-            with interrupts.once(), Bench.open(launcher) as bench:
+            log = directory.path / "logs" / "fork-server.log"
+            with interrupts.once(), Bench.open(launcher, log) as bench:
                 done = frozenset(record.trial for record in finished)
                 Campaign(suite, directory, bench, listener, done).execute()
             status = "complete"
@@ -119,6 +132,19 @@ def run(
         finally:
             directory.finish(status, time.monotonic() - started)
     return results.load(directory.path)
+
+
+def check_space(directory: Path, where: str, needed: int) -> None:
+    """Refuse to begin on a disk that is full: a save that fails half-way leaves workers waiting.
+
+    Raises:
+        UsageError: there are fewer than `needed` bytes free.
+    """
+    there = next(p for p in (directory.absolute(), *directory.absolute().parents) if p.exists())
+    free = shutil.disk_usage(there).free
+    if free < needed:
+        allowed = f"a disk with {needed / 1e6:.0f} MB free (it has {free / 1e6:.1f})"
+        raise bad_value(where, str(directory), allowed)
 
 
 def _open(
@@ -140,7 +166,7 @@ def _open(
         base = Path("results")
         out = base / results.default_run_id(suite, datetime.now(UTC), base)
     info = results.describe_run(
-        suite, Path(out).resolve().name, command=command, launcher=launcher, label=label
+        suite, Path(os.path.abspath(out)).name, command=command, launcher=launcher, label=label
     )
     return RunDir.create(Path(out), info), ()
 

@@ -7,13 +7,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from recoverybench import sealed
 from recoverybench.analysis.journal import read_trial
 from recoverybench.analysis.verify import Reference, reference_of
 from recoverybench.campaign.bench import Bench
 from recoverybench.campaign.cache import Keys
 from recoverybench.campaign.trial import Place, Plan, run_job
 from recoverybench.errors import HarnessError
-from recoverybench.results.store import replace_file
 
 
 def reference_for(
@@ -41,13 +41,12 @@ def reference_for(
     if problem is not None:
         raise HarnessError(f"no fault, and yet: {problem} (logs: {where.logs})")
     reference = reference_of(read_trial(where.journals).all, keys.reference)
-    keys.reference_file.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(keys.reference_file, json.dumps(reference.as_dict()).encode())
+    sealed.write(keys.reference_file, json.dumps(reference.as_dict()).encode())
     return reference
 
 
 def load_reference(path: Path) -> Reference:
-    """A reference as kept with a run, or in the cache.
+    """A reference as it is kept with a run (``reference/KEY.json``).
 
     Raises:
         HarnessError: it cannot be read.
@@ -59,19 +58,17 @@ def load_reference(path: Path) -> Reference:
 
 
 def _kept(path: Path) -> Reference | None:
-    """A damaged file in the cache is as good as none: it is made again."""
-    try:
-        return load_reference(path)
-    except HarnessError:
-        return None
+    """The reference in the cache; one that is damaged is as good as none."""
+    content = sealed.read(path)
+    return None if content is None else Reference.from_dict(json.loads(content))
 
 
 def _stored(plan: Plan, keys: Keys) -> bool:
-    """Every function of every rank is in the executable store."""
+    """Every function of every rank is in the executable store, and whole."""
     workers = int(plan.cell.topology.partition("x")[0])
     names = ("init", "step", "signature")
     return all(
-        (keys.executables / f"{name}.{rank}.bin").is_file()
+        sealed.read(keys.executables / f"{name}.{rank}.bin") is not None
         for name in names
         for rank in range(workers)
     )

@@ -92,6 +92,8 @@ def run_job(
             problem = _boot(job, strategy if plan.victim is not None else None, plan, told)
             if problem is None and plan.victim is not None:
                 _break_and_mend(job, fault, strategy, plan, told)
+            if job.stood_still_s:
+                problem = f"the harness stood still for {job.stood_still_s:.1f} s"
         finally:
             told("end")
             job.close()

@@ -114,6 +114,9 @@ def call(argv: Sequence[str] | None = None) -> int:
         return _fail(error.format_message(), EXIT_USAGE)
     except RecoverybenchError as error:
         return _fail(str(error), error.exit_code)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}", EXIT_HARNESS)
     except Exception as error:
         return _fail(_where(error), EXIT_HARNESS)
     return code if isinstance(code, int) else EXIT_OK

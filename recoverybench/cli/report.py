@@ -98,7 +98,7 @@ def _claim_free(folder: Path, name: str, option: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder}: cannot be made: {error.strerror}; use {option}") from None
-    number = 1
+    number, name = 1, name[:200]  # file systems end names at 255 bytes
     while True:
         path = folder / (f"{name}.html" if number == 1 else f"{name}-{number}.html")
         if not path.exists() and not path.is_symlink():

@@ -42,7 +42,7 @@ def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command("run", short_help=VERBS["run"])
-@click.argument("suite", default="quick", metavar="[SUITE]")
+@click.argument("suite", required=False, metavar="[SUITE]")
 @_factor_options
 @click.option("--trials", metavar="N", help="Trials of each cell.")
 @click.option("--steps", metavar="N", help="Length of the job, in steps.")
@@ -57,7 +57,7 @@ def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="DIR",
     help="The run's directory, new or empty. By default one under results/.",
 )
-@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out, as it was begun.")
 @click.option(
     "--report",
     type=click.Path(path_type=Path),
@@ -67,7 +67,7 @@ def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
 @click.option("--strict", is_flag=True, help="Exit code 1 unless every trial recovered.")
 @format_option
-def command(suite: str, quiet: bool, strict: bool, output: str, **options: Any) -> int:
+def command(suite: str | None, quiet: bool, strict: bool, output: str, **options: Any) -> int:
     """Run SUITE (a name or a TOML file; quick by default) and report what it measured.
 
     Each factor option replaces the suite's list of that factor and may be repeated. The run
@@ -76,16 +76,18 @@ def command(suite: str, quiet: bool, strict: bool, output: str, **options: Any) 
     """
     from recoverybench.campaign.campaign import plans
     from recoverybench.cli.report import check_new
-    from recoverybench.plan.suite import load_suite
+    from recoverybench.plan.suite import DEFAULT_SUITE, Overrides, load_suite
     from recoverybench.results import store as results
     from recoverybench.terminal import Progress
 
-    resolved = load_suite(suite, _overrides(options))
+    out, overrides = options["out"], _overrides(options)
+    begun = results.load(out) if options["resume"] and out is not None else None
+    if begun is not None and suite is None and overrides == Overrides():
+        resolved = begun.info.suite
+    else:
+        resolved = load_suite(suite or DEFAULT_SUITE, overrides)
     check_new(options["report"], "--report")
-    out, resume = options["out"], options["resume"]
-    total = len(plans(resolved))
-    if resume and out is not None:
-        total -= len(results.load(out).trials)
+    total = len(plans(resolved)) - (len(begun.trials) if begun is not None else 0)
     with Progress(total, quiet=quiet) as progress:
         run, interrupted = _measure(resolved, options, progress)
     if run is None:
@@ -143,22 +145,11 @@ def _tell(run: Run, report: Path | None, output: str, *, interrupted: bool, stri
         run_table(run, Console())
         click.echo(f"\nThe run: {run.path}")
         if interrupted:
-            click.echo(f"Interrupted. To go on: recoverybench run {_again(run)}")
+            again = shlex.join(["--out", str(run.path), "--resume"])
+            click.echo(f"Interrupted. To go on: recoverybench run {again}")
         click.echo("The report:")
         click.echo(str(path))
     if interrupted:
         return EXIT_INTERRUPTED
     wrong = strict and any(record.outcome != "recovered" for record in run.trials)
     return EXIT_WRONG if wrong else EXIT_OK
-
-
-def _again(run: Run) -> str:
-    """The arguments that resume a run; its report so far is written, so that is another one."""
-    arguments = [a for a in run.info.command[2:] if a != "--resume"]
-    arguments = [a for a in arguments if not a.startswith("--report=")]
-    if "--report" in arguments:
-        at = arguments.index("--report")
-        del arguments[at : at + 2]
-    if not any(a == "--out" or a.startswith("--out=") for a in arguments):
-        arguments += ["--out", str(run.path)]
-    return shlex.join([*arguments, "--resume"])

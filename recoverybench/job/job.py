@@ -26,6 +26,13 @@ PROBE_S = 0.5
 """A healthy worker answers a probe within microseconds, also deep inside a collective; half
 a second is what a loaded machine may take to schedule it."""
 
+STILL_S = 1.0
+"""A supervisor that did not run for that long was stopped, or has no time on this machine:
+what it timed meanwhile says nothing."""
+
+TICK_S = 0.25
+"""How often it looks at the clock while nothing happens."""
+
 EXIT_S = 5.0
 """How long ended processes may take to be gone."""
 
@@ -57,6 +64,8 @@ class Job:
         self.evidence: list[tuple[str, str]] = []
         self.injected: int | None = None
         self.overdue = False
+        self.stood_still_s = 0.0
+        self._seen = time.monotonic()
         self.members: list[Member] = []
         self._launcher = launcher
         self._logs = logs
@@ -220,10 +229,20 @@ class Job:
         if watching:
             assert self._watchdog_s is not None
             timeout_s = min(timeout_s, self._watchdog_s / 20)
-        for key, _ in self._selector.select(max(0.0, timeout_s)):
+        self._look_at_the_clock()
+        events = self._selector.select(max(0.0, min(timeout_s, TICK_S)))
+        self._look_at_the_clock()
+        for key, _ in events:
             key.data()
         if watching:
             self._watch()
+
+    def _look_at_the_clock(self) -> None:
+        """Notice that this process stood still, once the injection has been made."""
+        now = time.monotonic()
+        if self.injected is not None and now - self._seen > STILL_S:
+            self.stood_still_s = max(self.stood_still_s, now - self._seen)
+        self._seen = now
 
     def _watching(self) -> bool:
         """The watchdog looks while every rank is between its first step and its last."""

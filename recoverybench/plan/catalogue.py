@@ -144,6 +144,7 @@ def load(kind: str, name: str, where: str | None = None) -> ModuleType:
         ) from error
 
 
+@cache
 def presets(workload: str, where: str | None = None) -> dict[str, dict[str, Any]]:
     """The presets of a workload, read from its source without importing it.
 

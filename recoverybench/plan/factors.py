@@ -66,13 +66,14 @@ def read_integer(value: object, where: str, minimum: int, maximum: int = 2**31 -
     elif isinstance(value, str):
         found = _integer_of_text(value.strip())
     if found is None or not minimum <= found <= maximum:
-        upper = f" and at most {maximum}" if maximum < 2**31 - 1 else ""
+        large = found is not None and found > maximum
+        upper = f" and at most {maximum}" if large or maximum < 2**31 - 1 else ""
         raise bad_value(where, value, f"a whole number of at least {minimum}{upper}")
     return found
 
 
 def _integer_of_text(text: str) -> int | None:
-    if re.fullmatch(r"-?[0-9]{1,18}", text):
+    if re.fullmatch(r"-?[0-9]{1,400}", text):
         return int(text)
     if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?[eE]\+?[0-9]{1,2}", text):
         number = float(text)

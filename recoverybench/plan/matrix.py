@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,10 @@ class Candidate:
         return tuple(self.values[name] for name in CELL_FIELDS)
 
 
+MOST_CELLS = 10_000
+"""A larger matrix is a slip: at a few seconds a trial it would run for days."""
+
+
 def read_matrix(
     table: Mapping[str, Any],
     options: Mapping[str, tuple[str, ...]],
@@ -56,6 +61,9 @@ def read_matrix(
         place = factor.option if key in options else f"{shown}: matrix.{key}"
         lists[factor.name] = _read_list(factor, options.get(key, table.get(key)), place)
         places[factor.name] = place
+    size = math.prod(len(values) for values in lists.values())
+    if size > MOST_CELLS:
+        raise bad_value(f"{shown}: matrix", f"{size} cells", f"at most {MOST_CELLS}")
     candidates = product(lists, places)
     for rule, place in _rules(table, "exclude", shown):
         kept = [c for c in candidates if not matches(c.values, rule)]

@@ -163,7 +163,7 @@ def _locate(name_or_path: str) -> Path:
 
 def _read_toml(path: Path, shown: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         raise bad_value("SUITE", shown, f"a file that can be read ({error.strerror})") from None
     except UnicodeDecodeError as error:

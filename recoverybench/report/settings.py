@@ -67,7 +67,11 @@ def flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def _run(run: Run) -> Pairs:
     info = run.info
     git = info.git or {}
-    commit = f"{git['commit']}{', with local changes' if git.get('dirty') else ''}" if git else NONE
+    commit = (
+        f"{git.get('commit', NONE)}{', with local changes' if git.get('dirty') else ''}"
+        if git
+        else NONE
+    )
     rows = [
         ("id", info.run_id),
         ("label", info.label or NONE),

@@ -263,7 +263,7 @@ def _owner(record: TrialRecord, span: Span) -> str:
     if span.worker is None:
         return "supervisor"
     pids = record.pids.get(str(span.worker), [])
-    pid = f" (pid {pids[span.attempt]})" if span.attempt < len(pids) else ""
+    pid = f" (pid {pids[span.attempt]})" if 0 <= span.attempt < len(pids) else ""
     return f"worker {span.worker}, attempt {span.attempt}{pid}"
 
 

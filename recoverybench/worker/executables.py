@@ -14,17 +14,15 @@ fresh compilation.
 
 from __future__ import annotations
 
-import os
 import pickle
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import jax
 from jax.experimental import serialize_executable
 
+from recoverybench import sealed
 from recoverybench.worker.program import Program, Shardings, Signature
 
 FUNCTIONS = ("init", "step")
@@ -56,8 +54,9 @@ class Executables:
         if self._directory is None:
             return
         for name in (*FUNCTIONS, "signature"):
-            with suppress(FileNotFoundError):
-                self._blobs[name] = self._path(name).read_bytes()
+            blob = sealed.read(self._path(name))
+            if blob is not None:
+                self._blobs[name] = blob
         if "signature" in self._blobs:
             self._signature = pickle.loads(self._blobs.pop("signature"))
 
@@ -89,13 +88,7 @@ class Executables:
     def _keep(self, name: str, blob: bytes) -> None:
         if name != "signature":
             self._blobs[name] = blob
-        path = self._path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Renamed into place: a worker that is killed meanwhile leaves no half a file behind.
-        fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
-        with os.fdopen(fd, "wb") as file:
-            file.write(blob)
-        Path(temporary).replace(path)
+        sealed.write(self._path(name), blob)
 
     def _path(self, name: str) -> Path:
         assert self._directory is not None

@@ -74,7 +74,7 @@ def test_phases_are_all_there_and_sum_to_the_recovery(trial: TrialRecord) -> Non
 def test_little_of_the_recovery_is_unexplained(trial: TrialRecord) -> None:
     assert trial.recovery_s is not None and trial.unattributed_s is not None
     # The fork server forks one worker after another; the last one's wait is nobody's span.
-    share = 0.3 if trial.cell.strategy == "warm-restart" else 0.1
+    share = 0.1
     assert trial.unattributed_s <= share * trial.recovery_s
 
 
