@@ -7,6 +7,7 @@ of the input pipeline, as JSON).
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
+from orbax.checkpoint._src.futures.synchronization import OperationIdGenerator
 
 from recoverybench.worker.program import Shardings, Signature
 
@@ -107,7 +109,7 @@ class Checkpoints:
             threading.Thread.join(thread, max(0.0, end - time.monotonic()))
             if thread.is_alive():
                 errors.append(f"thread {thread.name} is still alive after {deadline_s:.0f} s")
-        clear_caches()
+        reset_orbax()
         return errors
 
     def _close(self, errors: list[str]) -> None:
@@ -117,19 +119,25 @@ class Checkpoints:
             errors.append(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
 
 
-def clear_caches() -> None:
-    """Clear every cache of Orbax's functions.
+def reset_orbax() -> None:
+    """Bring what Orbax keeps for the life of a process back to where it was at its start.
 
-    One keeps the first coordination client it saw, and would speak to the dead one after a
-    rejoin. Others are keyed by shardings, which keep the devices, the backend and its open
-    sockets: with `_sharding_num_replicas` uncleared, one survivor's old backend blocked the
-    others for as long as it lived.
+    The caches of its functions: one keeps the first coordination client it saw, and would
+    speak to the dead one after a rejoin. Others are keyed by shardings, which keep the
+    devices, the backend and its open sockets: with `_sharding_num_replicas` uncleared, one
+    survivor's old backend blocked the others for as long as it lived.
+
+    The number of its operations: workers find each other's signals by it. A survivor counts
+    on where a replacement begins anew, finds nothing to wait for, and writes into a directory
+    that worker 0 is just clearing away.
     """
     for name, module in list(sys.modules.items()):
         if name.startswith("orbax."):
             for value in list(vars(module).values()):
                 if isinstance(value, functools._lru_cache_wrapper):
                     value.cache_clear()
+    OperationIdGenerator._operation_id_counter = itertools.count()
+    OperationIdGenerator.next_operation_id()
 
 
 def _save_threads() -> list[threading.Thread]:

@@ -47,6 +47,7 @@ def configure(devices: int, platform: str, cache_dir: str | None, *, rejoin: boo
             worker then ends nobody: that is how JAX treats workers that can be recovered.
     """
     jax.config.update("jax_platforms", platform)
+    jax.config.update("jax_check_proxy_envs", False)  # the launcher has seen to loopback
     jax.config.update("jax_enable_recoverability", rejoin)
     if platform == "cpu":
         jax.config.update("jax_num_cpu_devices", devices)
