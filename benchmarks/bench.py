@@ -40,7 +40,8 @@ def rows() -> Iterator[tuple[str, str, str]]:
         peers: list[float] = []
         rb.run("quick", out=Path(name) / "warm-up", overrides=Overrides(trials=1))
         yield _default_suite(Path(name))
-        run = rb.run("quick", out=Path(name) / "quick", overrides=Overrides(trials=TRIALS))
+        overrides = Overrides(strategy=tuple(_TARGETS), trials=TRIALS)
+        run = rb.run("quick", out=Path(name) / "quick", overrides=overrides)
         by = {s: [r for r in run.trials if r.cell.strategy == s] for s in _TARGETS}
         for strategy, target in _TARGETS.items():
             yield f"`{strategy}` recovery", target, _spread(_recoveries(by[strategy]))
@@ -65,7 +66,12 @@ def rows() -> Iterator[tuple[str, str, str]]:
         yield "`recoverybench --help`", "≤ 0.15 s", f"{_help_s():.2f} s"
 
 
-_TARGETS = {"hot-spare": "≤ 0.6 s", "elastic": "≤ 1.6 s", "restart": "–"}
+_TARGETS = {
+    "hot-spare": "≤ 0.6 s",
+    "warm-restart": "≤ 1.0 s",
+    "elastic": "≤ 1.6 s",
+    "restart": "–",
+}
 
 
 def _default_suite(directory: Path) -> tuple[str, str, str]:
