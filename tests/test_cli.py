@@ -283,7 +283,8 @@ def test_report_refuses_a_file_that_exists(
     dangling.symlink_to(in_tmp / "elsewhere")
     assert cli.call(["report", str(path), "-o", str(dangling)]) == 2
     assert not (in_tmp / "elsewhere").exists()
-    assert cli.call(["report", str(path), "-o", str(in_tmp / "no" / "folder.html")]) == 2
+    assert cli.call(["report", str(path), "-o", str(mine / "below-a-file.html")]) == 2
+    assert cli.call(["report", str(path), "-o", str(in_tmp / "new" / "folder.html")]) == 0
     assert not (in_tmp / "no").exists()
 
 

@@ -81,7 +81,11 @@ def check_new(out: Path | None, option: str = "--out") -> None:
 
 
 def _claim(path: Path, option: str) -> Path:
-    """Make an empty file that nobody else has made, and its folder. Raises `UsageError` where that fails."""
+    """Make an empty file that nobody else has made, and its folder.
+
+    Raises:
+        UsageError: that fails.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("x").close()
