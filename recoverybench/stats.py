@@ -70,7 +70,8 @@ class CellSummary:
         n: trials, whatever became of them.
         outcomes: outcome -> trials, those that occurred, in the order of the vocabulary.
         recovered: trials that recovered.
-        judged: trials that say something about recovery: all but the `invalid` ones.
+        judged: trials that say something about recovery: all but the `invalid` ones and
+            those with `no_effect`, in which there was nothing to recover from.
         rate: `recovered` of `judged`, Wilson's interval; None if nothing could be judged.
         censored: trials that were not back at the deadline.
         recovery_s, time_to_progress_s, unattributed_s, verify_s, lost_steps: over the
@@ -107,7 +108,7 @@ def summarise(records: Iterable[TrialRecord], confidence: float = 0.95) -> list[
 def _summary(cell: Cell, trials: Sequence[TrialRecord], confidence: float) -> CellSummary:
     counts = {name: sum(t.outcome == name for t in trials) for name in OUTCOMES}
     back = [trial for trial in trials if trial.outcome == "recovered"]
-    judged = len(trials) - counts["invalid"]
+    judged = len(trials) - counts["invalid"] - counts["no_effect"]
 
     def of(name: str) -> Spread | None:
         return spread((getattr(trial, name) for trial in back), confidence)

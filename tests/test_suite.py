@@ -256,7 +256,7 @@ def test_bad_values_on_the_command_line(
 
 def test_the_command_line_replaces_what_the_suite_says(write: Write) -> None:
     path = write(SUITE)
-    Path("my.txt").write_text("text")
+    Path("my.txt").write_text("text" * 100)
     suite = load_suite(
         path,
         Overrides(
@@ -291,12 +291,23 @@ def test_data_of_a_suite_lies_beside_the_suite(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(SUITE.replace("trials = 2", 'data = "my.txt"'))
-    Path("my.txt").write_text("text")
+    Path("my.txt").write_text("text" * 100)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     suite = load_suite("../s.toml", device_limit=16)
     assert suite.data == str((tmp_path / "my.txt").resolve())
+
+
+def test_data_has_to_hold_one_batch(write: Write) -> None:
+    path = write(SUITE)
+    Path("short.txt").write_text("x" * 384)
+    with pytest.raises(UsageError) as caught:
+        load_suite(path, Overrides(data="short.txt"), device_limit=16)
+    said = str(caught.value)
+    assert said.startswith("--data = ") and "at least 385 bytes" in said and "384" in said
+    Path("short.txt").write_text("x" * 385)
+    load_suite(path, Overrides(data="short.txt"), device_limit=16)
 
 
 def test_the_limit_of_devices_is_this_machine_s(

@@ -126,6 +126,9 @@ def _measure(suite: Suite, options: dict[str, Any], progress: Any) -> tuple[Run 
         )
     except KeyboardInterrupt:
         kept = results.load(out)
+        if not kept.trials:
+            again = shlex.join(["--out", str(out), "--resume"])
+            click.echo(f"Nothing was measured yet. To go on: recoverybench run {again}", err=True)
         return (kept if kept.trials else None), True
     return run, False
 

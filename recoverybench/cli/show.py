@@ -52,6 +52,8 @@ def _find(run: Run, trial: str) -> TrialRecord:
     from recoverybench.errors import unknown_name
 
     by_id = {record.trial: record for record in run.trials}
+    if trial.isdigit():
+        trial = trial.zfill(4)
     if trial not in by_id:
         raise unknown_name("--trial", trial, by_id)
     return by_id[trial]

@@ -194,7 +194,7 @@ def _resolve(
         return table.get(key, default), f"{shown}: suite.{key}"
 
     steps = read_integer(*lookup("steps", DEFAULT_STEPS), 1)
-    return Suite(
+    suite = Suite(
         name=_read_name(table.get("name"), f"{shown}: suite.name"),
         description=_read_text(table.get("description", ""), f"{shown}: suite.description"),
         trials=read_integer(*lookup("trials", 1), 1),
@@ -207,6 +207,9 @@ def _resolve(
         source=str(path),
         data=_read_data(*lookup("data", None), path, from_option=given["data"] is not None),
     )
+    if suite.data is not None:
+        _check_length(Path(suite.data), lookup("data", None)[1], suite.cells)
+    return suite
 
 
 def _table(document: dict[str, Any], key: str, shown: str) -> dict[str, Any]:
@@ -231,6 +234,18 @@ def _read_text(value: object, where: str) -> str:
     if not isinstance(value, str) or "\n" in value:
         raise bad_value(where, value, "one line of text")
     return value
+
+
+def _check_length(data: Path, where: str, cells: tuple[Cell, ...]) -> None:
+    """Refuses a text that does not hold one batch of a workload, before anything is started."""
+    for cell in cells:
+        family, _, preset = cell.workload.partition(":")
+        shape = catalogue.presets(family)[preset]
+        if "seq_len" in shape:
+            needed, size = shape["batch_size"] * shape["seq_len"] + 1, data.stat().st_size
+            if size < needed:
+                allowed = f"at least {needed} bytes for {cell.workload} (it has {size})"
+                raise bad_value(where, str(data), allowed)
 
 
 def _read_data(value: object, where: str, suite: Path, *, from_option: bool) -> str | None:

@@ -137,7 +137,7 @@ def _median(y: int, row: Row) -> dict[str, Any]:
 
 
 def _crosses(y: int, row: Row) -> dict[str, Any]:
-    failed = [t for t in row.trials if t.recovery_s is None]
+    failed = [t for t in row.trials if t.recovery_s is None and t.outcome != "no_effect"]
     return {
         "type": "scatter",
         "mode": "markers",

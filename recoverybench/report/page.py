@@ -41,6 +41,7 @@ def render(runs: Sequence[Run]) -> str:
         policy=_policy(plotly, script),
         title=_title(runs),
         css=Markup(_asset("report.css")),
+        question=_question(rows),
         answer=answer(rows),
         verified=verified(rows),
         basis=basis(runs),
@@ -71,6 +72,13 @@ def render(runs: Sequence[Run]) -> str:
         script=Markup(script),
     )
     return page
+
+
+def _question(rows: Sequence[Row]) -> str:
+    """What the report answers; a machine that dies is not what every fault stands for."""
+    dies = all(row.cell.fault.partition(":")[0] == "kill" for row in rows)
+    what = "A machine dies" if dies else "A worker fails"
+    return f"{what} during distributed JAX training: what does it cost?"
 
 
 def _title(runs: Sequence[Run]) -> str:
@@ -111,7 +119,7 @@ def _failures(rows: Sequence[Row]) -> list[dict[str, str]]:
         }
         for row in rows
         for trial in row.trials
-        if trial.outcome != "recovered"
+        if trial.outcome not in ("recovered", "no_effect")
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recoverybench.cells import Cell
-from recoverybench.labels import NONE, cell_label, fixed, varying_factors
+from recoverybench.labels import NONE, cell_label, fixed, outcome_name, varying_factors
 from recoverybench.records import TrialRecord, Verification
 from recoverybench.results.store import Run
 from recoverybench.stats import CellSummary, Spread, summarise
@@ -61,7 +61,7 @@ class Row:
 
     @property
     def n(self) -> int:
-        """Trials that say something about recovery: all but the invalid ones."""
+        """Trials that say something about recovery: all but those invalid or without effect."""
         return self.summary.judged
 
     @property
@@ -72,8 +72,11 @@ class Row:
     @property
     def rate(self) -> str:
         """The success rate in words: ``3/3 recovered``, and what could not be judged."""
-        invalid = self.summary.n - self.n
-        return f"{self.recovered}/{self.n} recovered" + (f", {invalid} invalid" if invalid else "")
+        said = [f"{self.recovered}/{self.n} recovered"]
+        for outcome in ("invalid", "no_effect"):
+            if count := self.summary.outcomes.get(outcome):
+                said.append(f"{count} {outcome_name(outcome)}")
+        return ", ".join(said)
 
     @property
     def interval_text(self) -> str:

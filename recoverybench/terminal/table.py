@@ -20,6 +20,7 @@ from recoverybench.labels import (
     seconds,
     varying_factors,
 )
+from recoverybench.records import TrialRecord
 from recoverybench.results.store import Run
 from recoverybench.stats import CellSummary, Spread, summarise
 from recoverybench.terminal.text import clean, plain
@@ -58,7 +59,7 @@ def run_table(run: Run, console: Console) -> None:
     console.print()
     console.print(plain("median seconds of each phase", "dim"))
     console.print(_phases(names, summaries, console.width >= _WIDE))
-    if failures := _failures(names, summaries):
+    if failures := _failures(names, summaries, run.trials):
         console.print()
         console.print(Text("what became of the trials", style="dim"))
     for line in failures:
@@ -122,8 +123,12 @@ def _table() -> Table:
     return Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="dim")
 
 
-def _failures(names: Sequence[str], summaries: Sequence[CellSummary]) -> list[Text]:
-    """For each cell in which not every trial recovered: what became of its trials."""
+def _failures(
+    names: Sequence[str], summaries: Sequence[CellSummary], trials: Sequence[TrialRecord]
+) -> list[Text]:
+    """For each cell in which not every trial recovered: what became of its trials, and why the
+    first of them did not.
+    """
     lines = []
     for name, summary in zip(names, summaries, strict=True):
         if summary.recovered == summary.n:
@@ -132,6 +137,9 @@ def _failures(names: Sequence[str], summaries: Sequence[CellSummary]) -> list[Te
         counts = (f"{count} {outcome_name(o)}" for o, count in summary.outcomes.items())
         line.append(": " + ", ".join(counts))
         lines.append(line)
+        said = [t for t in trials if t.cell == summary.cell and t.error]
+        if said:
+            lines.append(plain(f"  trial {said[0].trial}: {said[0].error}", "dim"))
     return lines
 
 

@@ -165,8 +165,9 @@ def _verification(record: TrialRecord) -> list[Text]:
 
 def _processes(record: TrialRecord) -> list[Text]:
     lines = [Text("processes", style="bold")]
+    to_the_end = {item.pid for item in record.exits if item.reason == "end"}
     for worker, pids in sorted(record.pids.items()):
-        kept = ", kept its process" if len(pids) == 1 else ""
+        kept = ", kept its process" if len(pids) == 1 and pids[0] in to_the_end else ""
         lines.append(plain(f"  worker {worker}: pid {' then '.join(map(str, pids))}{kept}"))
     lines += [plain(f"  {_exit_words(item)}") for item in record.exits]
     return lines if len(lines) > 1 else [*lines, Text("  none recorded")]

@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
+from jax._src.distributed import global_state
 from orbax.checkpoint._src.futures.synchronization import OperationIdGenerator
 
 from recoverybench.worker.program import Shardings, Signature
@@ -52,6 +53,7 @@ class Checkpoints:
                 save_root_metadata=False,
                 async_options=ocp.AsyncOptions(
                     timeout_secs=int(timeout_s),
+                    barrier_sync_fn=barrier_of_this_generation(),
                     post_finalization_callback=lambda: committed(self._saving),
                 ),
             ),
@@ -117,6 +119,25 @@ class Checkpoints:
             self._manager.close()
         except Exception as error:  # whatever a dying save raises is a consequence
             errors.append(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
+
+
+def barrier_of_this_generation() -> Callable[..., None]:
+    """A barrier over all workers for Orbax's threads, which ends with this generation.
+
+    Orbax's own holds on to the client that it saw first. A thread whose writes end after the
+    client was shut down would wait there for ever, and write into the next generation's
+    directory meanwhile.
+    """
+    mine: object = global_state.client
+    workers = list(range(jax.process_count()))
+
+    def barrier(*, key: str, timeout_ms: int) -> None:
+        client = global_state.client
+        if client is None or client is not mine:
+            raise RuntimeError(f"no barrier {key}: the generation that wanted it is over")
+        client.wait_at_barrier(key, timeout_ms, process_ids=workers)
+
+    return barrier
 
 
 def reset_orbax() -> None:

@@ -137,10 +137,14 @@ def disconnect() -> None:
         client, global_state.client = global_state.client, None
         preemption = global_state.preemption_sync_manager
         global_state.preemption_sync_manager = None
-        if preemption is not None:  # it uses the client, so it goes first
-            preemption.shutdown()
+        # JAX shuts the preemption notifier down first. After a notice it may be waiting for
+        # every worker, the dead one too, and then its shutdown never returns; the client's
+        # ends that wait. The notifier points into the client, so it is the first to be freed.
         if client is not None:
             client.shutdown()
+        if preemption is not None:
+            preemption.shutdown()
+        del preemption
 
 
 def retire(service: Any) -> None:

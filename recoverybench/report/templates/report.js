@@ -319,7 +319,7 @@
 
   function facts(trial) {
     const box = byId("facts");
-    const survivors = Object.entries(trial.pids).filter(([, p]) => p.length === 1).map(([w]) => w);
+    const survivors = Object.entries(trial.pids).filter(([, p]) => p.length === 1 && trial.exits.some((e) => e.pid === p[0] && e.reason === "end")).map(([w]) => w);
     box.replaceChildren(
       factTable("Result", [
         ["outcome", words(trial.outcome)],
