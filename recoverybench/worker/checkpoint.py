@@ -128,14 +128,13 @@ def barrier_of_this_generation() -> Callable[..., None]:
     client was shut down would wait there for ever, and write into the next generation's
     directory meanwhile.
     """
-    mine: object = global_state.client
+    mine = global_state.client
     workers = list(range(jax.process_count()))
 
     def barrier(*, key: str, timeout_ms: int) -> None:
-        client = global_state.client
-        if client is None or client is not mine:
+        if global_state.client is not mine or mine is None:
             raise RuntimeError(f"no barrier {key}: the generation that wanted it is over")
-        client.wait_at_barrier(key, timeout_ms, process_ids=workers)
+        mine.wait_at_barrier(key, timeout_ms, process_ids=workers)
 
     return barrier
 
