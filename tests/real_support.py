@@ -166,6 +166,14 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
+def await_state(pid: int, state: str) -> None:
+    """Return once a process is in that state (see `state_of`)."""
+    end = time.monotonic() + PATIENCE_S / 4
+    while (found := state_of(pid)) != state:
+        assert time.monotonic() < end, f"process {pid} is {found}, not {state}"
+        os.sched_yield()
+
+
 def story(run: results.Run, record: TrialRecord) -> str:
     """A trial for whoever reads a failing test: record, the supervisor's journal, logs' ends."""
     plain = {k: v for k, v in record.as_dict().items() if k not in ("spans", "cell", "memory")}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import jax
-
 from recoverybench.journal_writer import Journal
 from recoverybench.protocol import Board, JobSpec, Place
 from recoverybench.worker import runtime, workload
@@ -16,7 +14,7 @@ from recoverybench.worker.training import Equipment, Generation
 
 _COLLECTIVE = re.compile(
     r"gloo|nccl|collective|all-?reduce|connection (closed|reset)|peer|coordination|heartbeat"
-    r"|distributed system|unavailable|deadline_exceeded",
+    r"|distributed system|barrier|unavailable|deadline_exceeded",
     re.IGNORECASE,
 )
 
@@ -26,7 +24,7 @@ def mechanism_of(error: BaseException) -> str:
 
     Never guessed from the type alone: an out-of-memory error is a `JaxRuntimeError` as well.
     """
-    if isinstance(error, jax.errors.JaxRuntimeError | ValueError):
+    if isinstance(error, RuntimeError | ValueError | TimeoutError):  # JAX's is a RuntimeError
         text = str(error)
         if _COLLECTIVE.search(text) and "RESOURCE_EXHAUSTED" not in text:
             return "collective_error"

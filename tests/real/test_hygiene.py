@@ -20,9 +20,9 @@ from tests.real_support import (
     Command,
     await_gone,
     await_line,
+    await_state,
     finish,
     started_by,
-    state_of,
     story,
     suite_text,
 )
@@ -77,7 +77,7 @@ def ended(
         journal = directory / "run" / "journal" / "0001" / "supervisor.0.jsonl"
         victim = await_line(process, journal, "inject", fault="hang")["worker"]
         stopped = await_line(process, journal, "spawn", worker=victim)["pid"]
-        assert state_of(stopped) == "T"
+        await_state(stopped, "T")  # a signal takes effect when its process next runs
         workers = started_by(process.pid)
         mark = f"{process.pid}-{_start_time(process.pid)}"
         process.send_signal(how)
