@@ -28,9 +28,10 @@ from recoverybench.campaign import cache, interrupts
 from recoverybench.campaign.bench import Bench
 from recoverybench.campaign.cache import Keys
 from recoverybench.campaign.reference import reference_for
-from recoverybench.campaign.trial import Place, Plan, run_job
+from recoverybench.campaign.trial import Directories, Plan, run_job
 from recoverybench.cells import Cell
 from recoverybench.errors import HarnessError, UsageError, bad_value
+from recoverybench.labels import cell_label, varying_factors
 from recoverybench.plan.suite import DEFAULT_SUITE, Overrides, Suite, load_suite
 from recoverybench.records import TrialRecord
 from recoverybench.results import store as results
@@ -247,8 +248,7 @@ class Campaign:
         waiting = [plan for plan in plans(self.suite) if plan.trial not in self.finished]
         vary = varying_factors(self.suite.cells)
         for index, plan in enumerate(waiting):
-            label = " ".join(str(plan.cell.as_dict()[name]) for name in vary)
-            self.listener.trial(label or plan.cell.strategy, plan.rep, index)
+            self.listener.trial(cell_label(plan.cell, vary), plan.rep, index)
             yield plan
 
     def _one(self, plan: Plan, keys: Keys, reference: Reference) -> None:
@@ -257,7 +257,9 @@ class Campaign:
         started = time.monotonic()
         problem: str | None = None
         try:
-            problem = run_job(plan, self.bench, keys, Place(journals, logs), self.listener.phase)
+            problem = run_job(
+                plan, self.bench, keys, Directories(journals, logs), self.listener.phase
+            )
         except HarnessError as error:
             problem = str(error)
         record = analyse(
@@ -281,20 +283,13 @@ class Campaign:
     def _reference(self, plan: Plan, keys: Keys) -> Reference:
         name = f"reference-{keys.reference[:8]}"
         reference = reference_for(
-            plan, self.bench, keys, lambda: Place(*self.run.trial_dirs(name)), self.listener.phase
+            plan,
+            self.bench,
+            keys,
+            lambda: Directories(*self.run.trial_dirs(name)),
+            self.listener.phase,
         )
         directory = self.run.path / "reference"
         directory.mkdir(exist_ok=True)
         replace_file(directory / f"{keys.reference}.json", json.dumps(reference.as_dict()).encode())
         return reference
-
-
-def varying_factors(cells: Sequence[Cell]) -> list[str]:
-    """Names of the factors in which the cells differ."""
-    if not cells:
-        return []
-    return [
-        name
-        for name in cells[0].as_dict()
-        if len({json.dumps(cell.as_dict()[name]) for cell in cells}) > 1
-    ]

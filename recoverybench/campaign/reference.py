@@ -12,12 +12,16 @@ from recoverybench.analysis.journal import read_trial
 from recoverybench.analysis.verify import Reference, reference_of
 from recoverybench.campaign.bench import Bench
 from recoverybench.campaign.cache import Keys
-from recoverybench.campaign.trial import Place, Plan, run_job
+from recoverybench.campaign.trial import Directories, Plan, run_job
 from recoverybench.errors import HarnessError
 
 
 def reference_for(
-    plan: Plan, bench: Bench, keys: Keys, place: Callable[[], Place], told: Callable[[str], None]
+    plan: Plan,
+    bench: Bench,
+    keys: Keys,
+    place: Callable[[], Directories],
+    told: Callable[[str], None],
 ) -> Reference:
     """The reference for the plan's job: from the cache, or by running it now.
 

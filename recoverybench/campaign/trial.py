@@ -57,7 +57,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Directories:
     """Where a trial writes: directories that exist."""
 
     journals: Path
@@ -65,7 +65,7 @@ class Place:
 
 
 def run_job(
-    plan: Plan, bench: Bench, keys: cache.Keys, place: Place, told: Callable[[str], None]
+    plan: Plan, bench: Bench, keys: cache.Keys, place: Directories, told: Callable[[str], None]
 ) -> str | None:
     """Run the job of a trial to its end; what happened is in the journals.
 
@@ -112,7 +112,12 @@ def _parts(cell: Cell) -> tuple[Fault, Strategy]:
 
 
 def _spec(
-    plan: Plan, bench: Bench, keys: cache.Keys, directory: Path, place: Place, strategy: Strategy
+    plan: Plan,
+    bench: Bench,
+    keys: cache.Keys,
+    directory: Path,
+    place: Directories,
+    strategy: Strategy,
 ) -> JobSpec:
     cell = plan.cell
     workers, devices = (int(n) for n in cell.topology.split("x"))
