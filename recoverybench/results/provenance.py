@@ -17,6 +17,7 @@ PACKAGES = (
     "optax",
     "grain",
     "numpy",
+    "pathwaysutils",
 )
 """Distributions whose versions are kept with a run."""
 
