@@ -1,0 +1,44 @@
+"""What a machine must be able to do for some faults: each tried for real, once a process.
+
+A fault names what it needs in its literal ``NEEDS``; `MISSING` says why this machine lacks it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+
+
+def _root() -> str | None:
+    return None if os.geteuid() == 0 else f"this is user {os.geteuid()}, not root"
+
+
+@functools.cache
+def _user_notification() -> str | None:
+    from recoverybench.job.gate_try import why_not
+
+    return why_not()
+
+
+@functools.cache
+def _network_namespaces() -> str | None:
+    from recoverybench.network import tried
+
+    return tried.namespaces()
+
+
+@functools.cache
+def _nftables() -> str | None:
+    from recoverybench.network import tried
+
+    return tried.nftables()
+
+
+MISSING: dict[str, Callable[[], str | None]] = {
+    "network-namespaces": _network_namespaces,
+    "nftables": _nftables,
+    "root": _root,
+    "user-notification": _user_notification,
+}
+"""Capability -> why this machine lacks it, in a few words; None: it has it."""
