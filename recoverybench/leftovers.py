@@ -45,7 +45,7 @@ def processes() -> list[int]:
             continue
         with suppress(OSError):
             mark = _variable((entry / "environ").read_bytes())
-            if mark and not _runs(mark):
+            if mark and not runs(mark):
                 found.append(int(entry.name))
     return found
 
@@ -57,7 +57,7 @@ def directories() -> list[Path]:
         for path in Path(base).glob(f"{PREFIX}*"):
             mark = _MARK.match(path.name.removeprefix(PREFIX))
             mine = path.is_dir() and path.stat().st_uid == os.getuid()
-            if mark and mine and not _runs(mark.group(0)):
+            if mark and mine and not runs(mark.group(0)):
                 found.append(path)
     return found
 
@@ -81,9 +81,10 @@ def _variable(environ: bytes) -> str | None:
     return None
 
 
-def _runs(mark: str) -> bool:
-    pid, start = mark.split("-")
+def runs(mark: str) -> bool:
+    """Whether the process with that `owner_mark` still runs."""
     try:
+        pid, start = mark.split("-")
         return _start_time(int(pid)) == int(start)
     except (OSError, ValueError, IndexError):
         return False
