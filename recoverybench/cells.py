@@ -19,6 +19,8 @@ FACTORS = (
     "watchdog_s",
     "coordinator",
     "compile_cache",
+    "watchdog_factor",
+    "replica_check",
 )
 """Every factor of a matrix, in the order in which reports show them."""
 
@@ -59,8 +61,10 @@ class Cell:
         victim: the worker that is broken; None lets the seed choose.
         heartbeat_s: the coordination service's heartbeat timeout, seconds.
         watchdog_s: no step for that long is evidence of a hang, seconds; None: no watchdog.
-        coordinator: where the coordination service lives.
+        coordinator: where the coordination service lives: ``worker0`` | ``external``.
         compile_cache: ``executable`` | ``persistent`` | ``off``.
+        watchdog_factor: no step for that many of the job's own steps is evidence of a hang.
+        replica_check: when workers compare their copies of the state: ``off`` | ``save``.
     """
 
     workload: str
@@ -75,6 +79,8 @@ class Cell:
     watchdog_s: float | None
     coordinator: str
     compile_cache: str
+    watchdog_factor: float | None = None
+    replica_check: str = "off"
 
     def as_dict(self) -> dict[str, Any]:
         """Every factor by name, in the order of `FACTORS`."""

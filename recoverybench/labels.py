@@ -27,6 +27,8 @@ FACTOR_NAMES: Final = {
     "watchdog_s": "watchdog",
     "coordinator": "coordinator",
     "compile_cache": "compile cache",
+    "watchdog_factor": "watchdog factor",
+    "replica_check": "replica check",
 }
 """Factor -> its name in prose and in column heads."""
 
@@ -113,6 +115,8 @@ def factor_value(factor: str, value: Any) -> str:
         return "chosen by the seed" if value is None else f"worker {value}"
     if value is None:
         return "none"
+    if factor == "watchdog_factor":
+        return f"{value:g} steps"
     if factor == "interval":
         return f"{value} steps"
     return f"{value:g} s" if factor.endswith("_s") else str(value)

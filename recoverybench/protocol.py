@@ -8,16 +8,23 @@ direction  kind and fields                        meaning
 =========  =====================================  ==========================================
 worker →   ``hello`` slot, attempt, pid           who is calling
 worker →   ``ready``                              a standby has its imports done
-worker →   ``hold`` step                          waits before dispatching that step
+worker →   ``hold`` at, step                      waits there (see `Place.hold`) for ``release``
+worker →   ``suspended`` step, stopped_ns,        after a notice: the state after that step is
+           saved                                  durable (or could not be saved), training has ended
 worker →   ``failed`` generation, mechanism,      an exception ended that generation
            detail
 worker →   ``running`` generation                 the first step of it is completed
 worker →   ``done`` step                          the last step is completed and saved
+worker →   ``left`` generation                    everybody has left it at the end of a step
+worker →   ``serving`` address                    the coordination service listens
 worker →   ``pong`` id                            answer to a probe
 → worker   ``spec`` + fields of `JobSpec`         what the job is
 → worker   ``start`` + fields of `Place`          take this place (also: a standby's assignment)
 → worker   ``rejoin`` + fields of `Place`         take it in a new generation
 → worker   ``release``                            go on after ``hold``
+→ worker   ``break`` what, argument               do that to yourself, at the hold or the next step
+→ worker   ``leave``                              worker 0: lead everybody out at a step's end
+→ worker   ``serve`` address, world               (to a standby) be a coordination service
 → worker   ``ping`` id                            answer from the channel's own thread
 → worker   ``exit``                               end now, with code 0
 =========  =====================================  ==========================================
@@ -52,14 +59,20 @@ class JobSpec:
         steps: length of the job. interval: steps between checkpoints.
         workers, devices: the topology. platform: JAX platform name.
         state_source: where the state comes back from.
-        hold_worker, hold_step: in generation 0 that worker stops before dispatching that
-            step, tells the supervisor and waits; None: nobody does.
+        persist_every: with a node-local tier, persistent storage takes every m-th save.
         rejoin: survivors close the runtime and wait for a new place; else they end.
+        suspend: a preemption notice makes every worker save at one step and stop.
+        donate: a step may overwrite the state that it was given.
+        preemption_service: JAX's; off, SIGTERM ends a worker at once.
+        replica_check: at each save the workers compare their copies of the state.
+        gate: file operations of the workers pass the supervisor.
+        coordinator: ``worker0`` | ``external``: who runs the coordination service.
         heartbeat_s: of the coordination service. init_timeout_s: of a rendezvous.
         compile_cache: ``executable`` | ``persistent`` | ``off``.
         executables: directory of the executable store. jax_cache: JAX's own cache.
-        checkpoints: directory of the checkpoints. journals: directory of the journals.
-        board: file of the step board.
+        checkpoints: directory of the checkpoints. local: under it lies a directory
+            ``worker-RANK`` for each worker, which is lost with its node.
+        journals: directory of the journals. board: file of the step board.
     """
 
     workload: str
@@ -71,15 +84,21 @@ class JobSpec:
     devices: int
     platform: str
     state_source: str
-    hold_worker: int | None
-    hold_step: int | None
+    persist_every: int
     rejoin: bool
+    suspend: bool
+    donate: bool
+    preemption_service: bool
+    replica_check: bool
+    gate: bool
+    coordinator: str
     heartbeat_s: float
     init_timeout_s: float
     compile_cache: str
     executables: str
     jax_cache: str
     checkpoints: str
+    local: str
     journals: str
     board: str
 
@@ -98,15 +117,25 @@ class Place:
     """A worker's place in one generation of the job.
 
     Attributes:
-        generation: 0 for the healthy job, one more for each recovery.
-        rank: process index. attempt: incarnation of that rank.
+        generation: 0 for the healthy job, one more for each time that it is set up anew.
+        rank: which worker it is; a replacement has the rank of the one it replaces.
+        attempt: incarnation of that rank.
         coordinator: ``host:port`` of the coordination service.
+        world: processes of this generation. index: process index among them; it is the rank
+            unless the generation is smaller than the job.
+        hold: where it stops, tells the supervisor and waits for ``release``: ``step:N`` (before
+            dispatching that step), ``save`` (a save from that generation's second on has been
+            handed over and is not durable yet), ``rendezvous``, ``restore``, ``compile``,
+            ``first_step`` (before each of them); None: nowhere.
     """
 
     generation: int
     rank: int
     attempt: int
     coordinator: str
+    world: int
+    index: int
+    hold: str | None = None
 
     def as_message(self, kind: str) -> Message:
         """The ``start`` or ``rejoin`` message."""
@@ -119,32 +148,45 @@ class Place:
 
 
 class Board:
-    """The last completed step of every rank, in memory that both sides map.
+    """The last step that every rank has begun and completed, in memory that both sides map.
 
-    A worker's progress costs it one store; a message a step would wake the supervisor on
-    one of the cores that are being measured.
+    A worker's progress costs it two stores; a message a step would wake the supervisor on
+    one of the cores that are being measured. Who has begun a step and who has not tells a
+    worker that is stuck from those that wait for it.
     """
 
     _CELL = struct.Struct("<q")
+    _ROW = 2 * _CELL.size
 
     def __init__(self, path: Path, ranks: int, *, create: bool = False) -> None:
         flags = os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0)
         fd = os.open(path, flags, 0o600)
         try:
             if create:
-                os.ftruncate(fd, self._CELL.size * ranks)
-            self._memory = mmap.mmap(fd, self._CELL.size * ranks)
+                os.ftruncate(fd, self._ROW * ranks)
+            self._memory = mmap.mmap(fd, self._ROW * ranks)
         finally:
             os.close(fd)
         self._ranks = ranks
 
-    def set(self, rank: int, step: int) -> None:
+    def begin(self, rank: int, step: int) -> None:
+        """Rank `rank` begins `step`."""
+        self._CELL.pack_into(self._memory, rank * self._ROW + self._CELL.size, step)
+
+    def complete(self, rank: int, step: int) -> None:
         """Rank `rank` has completed `step`."""
-        self._CELL.pack_into(self._memory, rank * self._CELL.size, step)
+        self._CELL.pack_into(self._memory, rank * self._ROW, step)
 
     def steps(self) -> tuple[int, ...]:
         """The last completed step of every rank."""
+        return self._column(0)
+
+    def begun(self) -> tuple[int, ...]:
+        """The last step that every rank has begun."""
+        return self._column(self._CELL.size)
+
+    def _column(self, offset: int) -> tuple[int, ...]:
         return tuple(
-            self._CELL.unpack_from(self._memory, rank * self._CELL.size)[0]
+            self._CELL.unpack_from(self._memory, rank * self._ROW + offset)[0]
             for rank in range(self._ranks)
         )

@@ -75,6 +75,12 @@ EVIDENCE: Final = (
     "connection_lost",  # a worker's control channel closed
     "watchdog",  # no step completed for longer than the watchdog allows
     "health_probe",  # a worker did not answer a probe
+    "agreement",  # the survivors agree on who is left, through the coordination service
+    "coordinator_connection",  # a worker lost the coordination service
+    "non_finite",  # a loss that is not a number
+    "digest_mismatch",  # the workers' copies of the state differ
+    "preemption_notice",  # the notice itself: everybody has saved and stopped
+    "slice_lost",  # devices of a slice are gone, seen by a single controller
 )
 """Mechanisms that can notice a failure; `detected_by` names the first."""
 
@@ -90,6 +96,7 @@ WORKER_EVENTS: Final = (
     "compile_cache",  # `function`, `status`
     "error",  # `mechanism`, `type`, `message`
     "assigned",  # a standby has been given a rank: `slot`, `rank`
+    "suspended",  # `step`: it is saved after a notice, and training has stopped
     "done",  # the last step is completed and what had to be saved is saved
 )
 
@@ -99,9 +106,11 @@ SUPERVISOR_EVENTS: Final = (
     "spawn",  # `worker`, `attempt`, `pid`, `how` (cold|warm)
     "exit",  # `worker`, `attempt`, `code`, `signal`, `ours`
     "notice",  # a preemption notice was sent (SIGTERM), before the injection
-    "inject",  # `fault`, `worker`
+    "inject",  # `fault`, `worker`, `generation`: the one that was broken
+    "again",  # `fault`, `worker`: the fault struck once more, in the recovery
     "evidence",  # `mechanism`, `worker`, `detail`
     "act",  # `strategy`, `generation`
+    "transition",  # `kind` (resume|grow), `generation`: set up anew, with nothing broken
     "given_up",  # `reason`: the strategy has no way back
     "deadline",
     "end",

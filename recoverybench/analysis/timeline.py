@@ -53,7 +53,8 @@ class Timeline:
     Attributes:
         t_inject: instant of the injection, ns; None if it never came to it.
         generation: the recovery's generation, None if none was begun: the last that was
-            begun, so that a job that came back and was lost again did not come back.
+            begun to recover, so that a job that came back and was lost again did not come
+            back. A generation that only sets up anew a job which runs is not counted.
         reached: every milestone up to `first_step` was reached.
         marks: the milestones that were reached, in order.
         waiting_for: the first milestone that was not reached, and who was missing (a worker
@@ -95,7 +96,7 @@ def timeline(history: History, workers: int) -> Timeline:
         return _empty(None, history.problem)
     inject = injects[0]
     t_inject: int = inject["t"]
-    generation = begun_generation(history, t_inject)
+    generation = begun_generation(history, inject)
     before = [
         line["step"]
         for line in history.named("step")
@@ -145,11 +146,13 @@ def _empty(
     )
 
 
-def begun_generation(history: History, t_inject: int) -> int | None:
-    """The last generation above 0 that a worker or the strategy began after the injection."""
-    begun = {line["generation"] for line in history.named(*PASSED) if line["generation"] > 0}
-    begun |= {line["generation"] for line in history.named("act") if line["t"] >= t_inject}
-    return max(begun, default=None)
+def begun_generation(history: History, inject: Line) -> int | None:
+    """The last generation that a worker or the strategy began after the injection, to recover."""
+    broken = inject.get("generation", 0)
+    planned = {line["generation"] for line in history.named("transition")}
+    begun = {line["generation"] for line in history.named(*PASSED)}
+    begun |= {line["generation"] for line in history.named("act") if line["t"] >= inject["t"]}
+    return max((g for g in begun - planned if g > broken), default=None)
 
 
 def _evidence(history: History, t_inject: int) -> tuple[list[Line], tuple[Evidence, ...]]:
@@ -202,6 +205,7 @@ def _needed(
     if generation is None:
         return []
     current = attempts_in(history, workers, generation)
+    ranks = members_of(history, workers, generation)
     events: dict[str, dict[int, Line]] = defaultdict(dict)
     ahead: dict[int, Line] = {}
     for line in history.named(*PASSED):
@@ -214,8 +218,16 @@ def _needed(
             ahead.setdefault(rank, line)
     needs = [_closed(history, workers, generation, current)]
     for name in ORDER[1:]:
-        needs.append(_of_ranks(name, events[name], range(workers)))
-    return [*needs, _of_ranks("progress", ahead, range(workers))]
+        needs.append(_of_ranks(name, events[name], ranks))
+    return [*needs, _of_ranks("progress", ahead, ranks)]
+
+
+def members_of(history: History, workers: int, generation: int) -> Sequence[int]:
+    """The ranks that a generation consists of: all, unless the strategy went on with fewer."""
+    for line in history.named("act"):
+        if line["generation"] == generation and line.get("ranks") is not None:
+            return tuple(line["ranks"])
+    return range(workers)
 
 
 def _of_ranks(name: str, by_rank: dict[int, Line], ranks: Iterable[int]) -> _Need:

@@ -24,7 +24,16 @@ from recoverybench.results import provenance
 
 ROOT_VARIABLE = "RECOVERYBENCH_CACHE"
 
-_SHAPING = ("program", "workload", "data", "text", "training", "joined", "optimization")
+_SHAPING = (
+    "program",
+    "workload",
+    "data",
+    "text",
+    "training",
+    "steps",
+    "joined",
+    "optimization",
+)
 """Modules of the worker that decide what is computed."""
 
 
@@ -76,7 +85,8 @@ class Keys:
         """
         program = {
             "workload": cell.workload,
-            "topology": cell.topology,
+            # The number of workers is in the names of the store's files.
+            "devices": cell.topology.partition("x")[2],
             "sources": _sources(cell.workload.partition(":")[0]),
             "text": _digest(_text(data)),
             "versions": provenance.versions(),
@@ -86,7 +96,7 @@ class Keys:
                 k: environment.get(k, os.environ.get(k)) for k in ("XLA_FLAGS", "JAX_PLATFORMS")
             },
         }
-        reference = {**program, "seed": seed, "steps": steps}
+        reference = {**program, "topology": cell.topology, "seed": seed, "steps": steps}
         return cls(_key(program), _key(reference))
 
     @property

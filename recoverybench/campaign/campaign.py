@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -28,7 +28,7 @@ from recoverybench.campaign import cache, interrupts
 from recoverybench.campaign.bench import Bench
 from recoverybench.campaign.cache import Keys
 from recoverybench.campaign.reference import reference_for
-from recoverybench.campaign.trial import Directories, Plan, run_job
+from recoverybench.campaign.trial import Directories, Plan, parts, run_job
 from recoverybench.cells import Cell
 from recoverybench.errors import HarnessError, UsageError, bad_value
 from recoverybench.labels import cell_label, varying_factors
@@ -207,6 +207,11 @@ def _victim(cell: Cell, seed: int) -> int:
     return random.Random(seed).randrange(1, workers)
 
 
+def keys_of(plan: Plan, cell: Cell, bench: Bench) -> Keys:
+    """The cache's keys of a plan's job, run in `cell`."""
+    return Keys.of(cell, plan.job_seed, plan.steps, plan.data, bench.environment)
+
+
 @dataclass(slots=True)
 class Campaign:
     """One execution of a suite.
@@ -214,6 +219,7 @@ class Campaign:
     Attributes:
         suite: what to run. run: where it goes. bench: on what. listener: who hears of it.
         finished: ids of trials that an earlier session has measured.
+        references: those that are made, by their key and what the state source asks of the step.
     """
 
     suite: Suite
@@ -221,6 +227,7 @@ class Campaign:
     bench: Bench
     listener: Listener
     finished: frozenset[str] = frozenset()
+    references: dict[tuple[str, str], Reference] = field(default_factory=dict)
 
     def execute(self) -> None:
         """Run every trial that is not finished. KeyboardInterrupt ends it between two lines of
@@ -229,17 +236,11 @@ class Campaign:
         Raises:
             HarnessError: a reference cannot be made, or a record cannot be written.
         """
-        references: dict[str, Reference] = {}
         gc.disable()  # a pause of ours would be somebody's phase; collected between trials
         try:
             for plan in self._open():
-                keys = Keys.of(
-                    plan.cell, plan.job_seed, plan.steps, plan.data, self.bench.environment
-                )
-                if keys.reference not in references:
-                    self.listener.phase("reference")
-                    references[keys.reference] = self._reference(plan, keys)
-                self._one(plan, keys, references[keys.reference])
+                keys = keys_of(plan, plan.cell, self.bench)
+                self._one(plan, keys, self._reference_of(plan, keys))
                 gc.collect()
         finally:
             gc.enable()
@@ -279,6 +280,25 @@ class Campaign:
             record = dataclasses.replace(record, victim=plan.victim)
         self.run.append(record)
         self.listener.trial_done(record)
+
+    def _reference_of(self, plan: Plan, keys: Keys) -> Reference:
+        """The reference of a trial's job, made when it is wanted for the first time.
+
+        What a smaller mesh runs is compiled by a fault-free run, too.
+        """
+        _, strategy = parts(plan.cell)
+        if strategy.shrinks:
+            workers, devices = plan.cell.topology.split("x")
+            smaller = dataclasses.replace(plan.cell, topology=f"{int(workers) - 1}x{devices}")
+            self._made(dataclasses.replace(plan, cell=smaller), keys_of(plan, smaller, self.bench))
+        return self._made(plan, keys)
+
+    def _made(self, plan: Plan, keys: Keys) -> Reference:
+        wanted = keys.reference, plan.cell.state_source
+        if wanted not in self.references:
+            self.listener.phase("reference")
+            self.references[wanted] = self._reference(plan, keys)
+        return self.references[wanted]
 
     def _reference(self, plan: Plan, keys: Keys) -> Reference:
         name = f"reference-{keys.reference[:8]}"

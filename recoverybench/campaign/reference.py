@@ -14,6 +14,7 @@ from recoverybench.campaign.bench import Bench
 from recoverybench.campaign.cache import Keys
 from recoverybench.campaign.trial import Directories, Plan, run_job
 from recoverybench.errors import HarnessError
+from recoverybench.plan import catalogue
 
 
 def reference_for(
@@ -38,7 +39,9 @@ def reference_for(
     kept = _kept(keys.reference_file)
     if kept is not None and (plan.cell.compile_cache != "executable" or _stored(plan, keys)):
         return kept
-    cell = dataclasses.replace(plan.cell, compile_cache="executable", watchdog_s=None)
+    cell = dataclasses.replace(
+        plan.cell, compile_cache="executable", watchdog_s=None, watchdog_factor=None
+    )
     where = place()
     plain = dataclasses.replace(plan, trial="reference", cell=cell, victim=None)
     problem = run_job(plain, bench, keys, where, told)
@@ -70,9 +73,10 @@ def _kept(path: Path) -> Reference | None:
 def _stored(plan: Plan, keys: Keys) -> bool:
     """Every function of every rank is in the executable store, and whole."""
     workers = int(plan.cell.topology.partition("x")[0])
-    names = ("init", "step", "signature")
+    kept = catalogue.literal("state-sources", plan.cell.state_source, "KEEPS_OLD_STATE")
+    names = ("init", "step-kept" if kept else "step", "signature")
     return all(
-        sealed.read(keys.executables / f"{name}.{rank}.bin") is not None
+        sealed.read(keys.executables / f"{name}.{rank}of{workers}.bin") is not None
         for name in names
         for rank in range(workers)
     )

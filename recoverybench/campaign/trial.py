@@ -9,19 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recoverybench.campaign import cache
+from recoverybench.campaign.approach import BOOT_S, Approach
 from recoverybench.campaign.bench import Bench
 from recoverybench.cells import Cell
 from recoverybench.faults.base import Fault
 from recoverybench.job.job import Job
-from recoverybench.job.member import Member
+from recoverybench.job.watchdog import Limit
 from recoverybench.journal_writer import Journal
 from recoverybench.plan import catalogue
 from recoverybench.plan.triggers import parse_trigger
 from recoverybench.protocol import JobSpec
 from recoverybench.strategies.base import CannotRecover, Strategy
-
-BOOT_S = 180.0
-"""How long a healthy job may take to reach its trigger, compiling included."""
 
 INIT_TIMEOUT_S = 60.0
 """How long workers wait for one another at a rendezvous or at a checkpoint."""
@@ -29,9 +27,12 @@ INIT_TIMEOUT_S = 60.0
 END_S = 5.0
 """How long a job that cannot come back is watched, so that its workers' ends are recorded."""
 
+MOST_RECOVERIES = 4
+"""How often a strategy may try before the job counts as lost: a fault that stays makes every
+recovery fail, and would be paid for without end."""
 
-EXPLANATION_S = 0.5
-"""How long the end of a process is waited for that would explain what the others report."""
+PERSIST_EVERY = 2
+"""With a node-local tier, persistent storage takes every second save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,28 +76,30 @@ def run_job(
     cell = plan.cell
     directory = bench.directory / plan.trial
     directory.mkdir()
-    (directory / "checkpoints").mkdir()
+    for name in ("checkpoints", "local"):
+        (directory / name).mkdir()
     journal = Journal(place.journals / "supervisor.0.jsonl", None, 0)
-    fault, strategy = _parts(cell)
+    fault, strategy = parts(cell)
+    spec = _spec(plan, bench, keys, directory, place, strategy)
+    if plan.victim is not None:
+        spec = fault.spec(spec)
     job = Job(
-        _spec(plan, bench, keys, directory, place, strategy),
+        spec,
         bench.launcher,
         directory,
         place.logs,
         journal,
-        cell.watchdog_s,
+        Limit(cell.watchdog_s if cell.watchdog_factor is None else None, cell.watchdog_factor),
         time.monotonic_ns() + round(BOOT_S * 1e9),
     )
     try:
         try:
-            problem = _boot(job, strategy if plan.victim is not None else None, plan, told)
-            if problem is None and plan.victim is not None:
-                _break_and_mend(job, fault, strategy, plan, told)
+            problem = _live_through(job, fault, strategy, plan, told)
             if job.stood_still_s:
                 problem = f"the harness stood still for {job.stood_still_s:.1f} s"
         finally:
             told("end")
-            job.close()
+            _end(job, fault, plan)
     finally:
         journal.log("end")
         journal.close()
@@ -104,10 +107,12 @@ def run_job(
     return problem
 
 
-def _parts(cell: Cell) -> tuple[Fault, Strategy]:
+def parts(cell: Cell) -> tuple[Fault, Strategy]:
+    """The fault and the strategy of a cell."""
     name, _, argument = cell.fault.partition(":")
     fault: Fault = catalogue.load("faults", name).create(argument or None)
-    strategy: Strategy = catalogue.load("strategies", cell.strategy).create(None)
+    name, _, argument = cell.strategy.partition(":")
+    strategy: Strategy = catalogue.load("strategies", name).create(argument or None)
     return fault, strategy
 
 
@@ -121,6 +126,7 @@ def _spec(
 ) -> JobSpec:
     cell = plan.cell
     workers, devices = (int(n) for n in cell.topology.split("x"))
+    broken = plan.victim is not None
     return JobSpec(
         workload=cell.workload,
         data=plan.data,
@@ -131,78 +137,80 @@ def _spec(
         devices=devices,
         platform=bench.platform,
         state_source=cell.state_source,
-        hold_worker=plan.victim,
-        hold_step=parse_trigger(cell.trigger).step if plan.victim is not None else None,
-        rejoin=strategy.rejoin and plan.victim is not None,
+        persist_every=PERSIST_EVERY,
+        rejoin=strategy.rejoin and broken,
+        suspend=strategy.suspends and broken,
+        donate=not catalogue.literal("state-sources", cell.state_source, "KEEPS_OLD_STATE"),
+        preemption_service=True,
+        replica_check=cell.replica_check == "save",
+        gate=broken and parse_trigger(cell.trigger).operation is not None,
+        coordinator=cell.coordinator if broken else "worker0",
         heartbeat_s=cell.heartbeat_s,
         init_timeout_s=INIT_TIMEOUT_S,
         compile_cache=cell.compile_cache,
         executables=str(keys.executables),
         jax_cache=str(cache.jax_cache()),
         checkpoints=str(directory / "checkpoints"),
+        local=str(directory / "local"),
         journals=str(place.journals),
         board=str(directory / "board"),
     )
 
 
-def _boot(
-    job: Job, strategy: Strategy | None, plan: Plan, told: Callable[[str], None]
-) -> str | None:
-    """Bring the job to its trigger, or to its end where no fault is planned."""
-    told("start")
-    workers = job.spec.workers
-    coordinator = job.coordinator()
-    for rank in range(workers):
-        job.place(job.spawn(rank, "warm", rank), rank, coordinator)
-    standbys = range(strategy.standbys if strategy is not None else 0)
-    spare = [job.spawn(workers + index, "warm", None) for index in standbys]
-    told("train")
-
-    def there() -> bool:
-        if job.lost() or any(not m.alive for m in spare):
-            return True
-        if plan.victim is None:
-            return job.finished()
-        return _victim(job, plan).held is not None and all(m.ready for m in spare)
-
-    if not job.pump(there):
-        return f"the healthy job did not get to its trigger within {BOOT_S:.0f} s"
-    if job.lost() or any(not m.alive for m in spare):
-        # An error in the others may be here before the exit that explains it.
-        job.pump(lambda: bool(job.dead()), EXPLANATION_S)
-        return f"the healthy job failed: {_cause(job.evidence)}"
-    return None
-
-
-def _cause(evidence: list[tuple[str, str]]) -> str:
-    """What explains the most: the end of a process, else the first thing that was noticed."""
-    ends = [detail for mechanism, detail in evidence if mechanism == "process_exit"]
-    return (ends or [detail for _, detail in evidence] or ["a standby ended"])[0]
-
-
-def _break_and_mend(
+def _live_through(
     job: Job, fault: Fault, strategy: Strategy, plan: Plan, told: Callable[[str], None]
-) -> None:
-    told("inject")
-    job.begin_deadline(plan.deadline_s)
-    fault.inject(job, _victim(job, plan))
-    told("detect")
-    with job.span("wait for evidence"):
-        job.pump(lambda: bool(job.evidence) or job.finished())
-    if job.finished() or not job.evidence:
-        return
-    told("recover")
+) -> str | None:
+    """Begin, break and mend the job; returns what is wrong with the measurement, or None."""
+    broken = plan.victim is not None
+    if broken:
+        fault.prepare(job)
+    approach = Approach(
+        job=job,
+        victim=plan.victim,
+        trigger=parse_trigger(plan.cell.trigger),
+        interval=plan.cell.interval,
+        seed=plan.seed,
+        standbys=strategy.standbys if broken else 0,
+        told=told,
+    )
+    problem = approach.go()
+    if problem is None and broken:
+        told("inject")
+        job.begin_deadline(plan.deadline_s)
+        fault.inject(job, next(m for m in job.ranks() if m.rank == plan.victim))
+        mend(job, strategy, told)
+    return problem
+
+
+def mend(job: Job, strategy: Strategy, told: Callable[[str], None]) -> None:
+    """Let the strategy bring the job back, as often as it is lost, until it is done."""
+    for _ in range(MOST_RECOVERIES):
+        told("detect")
+        with job.span("wait for evidence"):
+            job.pump(lambda: job.noticed() or job.finished())
+        if job.finished() or not job.noticed():
+            return
+        told("recover")
+        try:
+            with job.span("strategy"):
+                strategy.recover(job)
+        except CannotRecover as reason:
+            job.journal.log("given_up", reason=str(reason))
+            break
+        job.pump(lambda: job.noticed() or job.running())
+        if job.running() and not job.noticed():
+            told("settle")
+            strategy.settle(job)
+        told("verify")
+        job.pump(lambda: job.noticed() or job.finished())
+    else:
+        job.journal.log("given_up", reason=f"lost again after {MOST_RECOVERIES} recoveries")
+    job.pump(lambda: not any(m.alive for m in job.survivors()), END_S)
+
+
+def _end(job: Job, fault: Fault, plan: Plan) -> None:
     try:
-        with job.span("strategy"):
-            strategy.recover(job)
-    except CannotRecover as reason:
-        job.journal.log("given_up", reason=str(reason))
-        job.pump(lambda: not any(m.alive for m in job.survivors()), END_S)
-        return
-    job.pump(lambda: job.lost() or job.running())
-    told("verify")
-    job.pump(lambda: job.lost() or job.finished())
-
-
-def _victim(job: Job, plan: Plan) -> Member:
-    return next(m for m in job.ranks() if m.rank == plan.victim)
+        if plan.victim is not None:
+            fault.undo(job)
+    finally:
+        job.close()

@@ -9,19 +9,24 @@ ended by SIGKILL when the strategy or the end of the trial has done with it.
 from __future__ import annotations
 
 import signal
+from typing import ClassVar
 
 from recoverybench.errors import bad_value
-from recoverybench.faults.base import strike
+from recoverybench.faults.base import Fault, strike
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 
+NEEDS = ()
 
-class Hang:
+
+class Hang(Fault):
     """See `faults.base.Fault`."""
+
+    name: ClassVar[str] = "hang"
 
     def inject(self, job: Job, victim: Member) -> None:
         """Stop it."""
-        strike(job, victim, "hang", signal.SIGSTOP)
+        strike(job, victim, self.name, signal.SIGSTOP)
 
 
 def create(argument: str | None) -> Hang:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import signal
+from typing import ClassVar
 
 from recoverybench.errors import bad_value
-from recoverybench.faults.base import strike
+from recoverybench.faults.base import Fault, strike
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 
+NEEDS = ()
 
-class Kill:
+
+class Kill(Fault):
     """See `faults.base.Fault`."""
+
+    name: ClassVar[str] = "kill"
 
     def inject(self, job: Job, victim: Member) -> None:
         """Kill it."""
-        strike(job, victim, "kill", signal.SIGKILL)
+        strike(job, victim, self.name, signal.SIGKILL)
 
 
 def create(argument: str | None) -> Kill:

@@ -10,21 +10,26 @@ within the grace period had nothing to recover from.
 from __future__ import annotations
 
 import signal
+from typing import ClassVar
 
-from recoverybench.faults.base import strike
+from recoverybench.faults.base import Fault, log_injection, strike
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 from recoverybench.plan.units import parse_duration
 
+NEEDS = ()
+
 DEFAULT_GRACE = "250ms"
 
 
-class Preempt:
+class Preempt(Fault):
     """See `faults.base.Fault`.
 
     Args:
         grace_s: from SIGTERM to SIGKILL.
     """
+
+    name: ClassVar[str] = "preempt"
 
     def __init__(self, grace_s: float) -> None:
         self._grace_s = grace_s
@@ -36,11 +41,17 @@ class Preempt:
         job.signal(victim, signal.SIGTERM)
         victim.tell({"kind": "release"})
         with job.span("grace period"):
-            job.pump(lambda: job.finished() or not victim.alive, self._grace_s)
-        if job.finished() or not victim.alive:  # all that was needed was the notice
-            job.injected = job.journal.log("inject", notice, fault="preempt", worker=victim.rank)
+            job.pump(lambda: job.suspended() or job.finished() or not victim.alive, self._grace_s)
+        if job.suspended():
+            # The machine may go now; training ended when the last worker stopped to save.
+            stopped = max(m.suspended[1] for m in job.ranks() if m.suspended is not None)
+            log_injection(job, self.name, victim, stopped)
+            step = min(m.suspended[0] for m in job.ranks() if m.suspended is not None)
+            job.note_evidence("preemption_notice", None, f"every worker has saved step {step}")
+        elif job.finished() or not victim.alive:  # all that was needed was the notice
+            log_injection(job, self.name, victim, notice)
         else:
-            strike(job, victim, "preempt", signal.SIGKILL)
+            strike(job, victim, self.name, signal.SIGKILL)
 
 
 def create(argument: str | None) -> Preempt:

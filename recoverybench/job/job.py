@@ -8,6 +8,7 @@ is waited for by sleeping. Every instant goes into the supervisor's journal.
 from __future__ import annotations
 
 import selectors
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterable
@@ -17,7 +18,10 @@ from pathlib import Path
 from recoverybench.errors import HarnessError
 from recoverybench.job.hub import Connection, Hub
 from recoverybench.job.member import Member
+from recoverybench.job.noticed import Ambush, Noticed
 from recoverybench.job.ports import Ports
+from recoverybench.job.services import Services
+from recoverybench.job.watchdog import Limit, Watchdog, last_words
 from recoverybench.journal_writer import Journal
 from recoverybench.launchers.base import How, Launcher
 from recoverybench.protocol import Board, JobSpec, Place
@@ -44,7 +48,7 @@ class Job:
         spec: what the job is. launcher: starts and ends its workers.
         directory: private directory for the socket and the board.
         logs: directory of the workers' logs. journal: the supervisor's.
-        watchdog_s: no completed step for that long is evidence; None: no watchdog.
+        watchdog: no completed step for that long is evidence.
         deadline: CLOCK_MONOTONIC ns after which `pump` gives up.
     """
 
@@ -55,13 +59,15 @@ class Job:
         directory: Path,
         logs: Path,
         journal: Journal,
-        watchdog_s: float | None,
+        watchdog: Limit,
         deadline: int,
     ) -> None:
         self.spec = spec
         self.journal = journal
         self.generation = 0
-        self.evidence: list[tuple[str, str]] = []
+        self.world = spec.workers
+        self.evidence: list[Noticed] = []
+        self.ambush: Ambush | None = None
         self.injected: int | None = None
         self.overdue = False
         self.stood_still_s = 0.0
@@ -70,13 +76,18 @@ class Job:
         self._launcher = launcher
         self._logs = logs
         self._deadline = deadline
-        self._watchdog_s = watchdog_s
         self._probes = 0
+        self._services = Services(
+            spec.coordinator == "external",
+            self._address,
+            lambda slot: self.spawn(slot, "warm", None),
+            self.pump,
+        )
         self._attempts: dict[int, int] = {}
         self._ports = Ports()
         self._board = Board(Path(spec.board), spec.workers, create=True)
-        self._last_steps = self._board.steps()
-        self._last_progress = time.monotonic()
+        self._watchdog = Watchdog(self._board, watchdog) if watchdog.set else None
+        self._watched = -1
         self._hub = Hub(directory / "s")
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._hub.socket, selectors.EVENT_READ, self._accept)
@@ -94,8 +105,12 @@ class Job:
         return sorted(members, key=lambda m: m.rank or 0)
 
     def standbys(self) -> list[Member]:
-        """Living members without a rank."""
-        return [m for m in self.members if m.alive and m.rank is None]
+        """Living members without a rank that wait for one."""
+        return [m for m in self._plain() if m.alive and m.rank is None]
+
+    def _plain(self) -> list[Member]:
+        """All members but coordination services."""
+        return [m for m in self.members if m not in self._services.members]
 
     def span(self, name: str) -> AbstractContextManager[None]:
         """A span of the supervisor's own."""
@@ -117,20 +132,66 @@ class Job:
         self._selector.register(process.fd, selectors.EVENT_READ, lambda: self._exited(member))
         return member
 
-    def coordinator(self) -> str:
-        """A new address for a coordination service."""
-        return f"127.0.0.1:{self._ports.take()}"
+    def spawn_standby(self, how: How) -> Member:
+        """Start a process without a rank, in the next free slot."""
+        slot = max([self.spec.workers - 1, *(m.slot for m in self._plain())]) + 1
+        return self.spawn(slot, how, None)
 
-    def begin_generation(self) -> str:
-        """Count one generation on; returns the address of its coordination service."""
+    def lose_node(self, rank: int) -> None:
+        """What a worker kept on its node is lost with it."""
+        shutil.rmtree(Path(self.spec.local) / f"worker-{rank}", ignore_errors=True)
+
+    def begin(self) -> str:
+        """Have the coordination service of this generation; returns its address."""
+        with self.span("start the coordination service"):
+            return self._services.begin(self.generation, self.world)
+
+    def begin_generation(self, world: int | None = None) -> str:
+        """Count one generation on, of `world` processes (default: all); returns the address of
+        its coordination service.
+        """
         self.generation += 1
-        return self.coordinator()
+        self.world = self.spec.workers if world is None else world
+        return self.begin()
 
-    def place(self, member: Member, rank: int, coordinator: str, kind: str = "start") -> None:
-        """Give a member its rank in the current generation."""
+    def service(self) -> Member | None:
+        """Who runs the coordination service of this generation; None: it is gone."""
+        if self._services.external:
+            return self._services.current()
+        return next((m for m in self.ranks() if m.index == 0 and m.alive), None)
+
+    def place(
+        self,
+        member: Member,
+        rank: int,
+        coordinator: str,
+        kind: str = "start",
+        *,
+        index: int | None = None,
+        hold: str | None = None,
+    ) -> None:
+        """Give a member its rank in the current generation.
+
+        Args:
+            index: process index, where it is not the rank. hold: see `protocol.Place`.
+        """
         if member.rank is None:  # a standby becomes the next incarnation of that rank
             member.attempt = self._attempts[rank] = self._attempts.get(rank, -1) + 1
-        member.take(Place(self.generation, rank, member.attempt, coordinator), kind)
+        if self.ambush is not None and self.ambush.rank == rank and kind == "start":
+            hold = hold or self.ambush.point
+        place = Place(
+            self.generation,
+            rank,
+            member.attempt,
+            coordinator,
+            self.world,
+            rank if index is None else index,
+            hold,
+        )
+        member.take(place, kind)
+
+    def _address(self) -> str:
+        return f"127.0.0.1:{self._ports.take()}"
 
     def end(self, members: Iterable[Member], why: str) -> list[Member]:
         """SIGKILL; returns those that were alive. `await_ended` waits for them."""
@@ -165,8 +226,18 @@ class Job:
 
     def note_evidence(self, mechanism: str, observer: int | None, detail: str) -> None:
         """Write evidence down. Before the injection it is kept too: it spoils the trial."""
-        self.evidence.append((mechanism, detail))
+        self._note(mechanism, detail, self.generation)
         self.journal.log("evidence", mechanism=mechanism, worker=observer, detail=detail)
+
+    def noticed(self) -> bool:
+        """There is evidence that something is wrong with the current generation."""
+        return any(e.generation == self.generation for e in self.evidence)
+
+    def laggards(self) -> list[Member]:
+        """Members that have not begun the step which others have begun: the stuck ones."""
+        begun = self._board.begun()
+        last = max((begun[m.rank] for m in self.ranks() if m.rank is not None), default=0)
+        return [m for m in self.ranks() if m.rank is not None and begun[m.rank] < last]
 
     def unresponsive(self) -> list[Member]:
         """Members with a rank that do not answer a probe in time, or are gone."""
@@ -185,13 +256,23 @@ class Job:
 
     def finished(self) -> bool:
         """Every rank has done the last step."""
-        ranks = self.ranks()
-        return len(ranks) == self.spec.workers and all(m.done for m in ranks)
+        return self._all(lambda m: m.done)
 
     def running(self) -> bool:
         """Every rank has completed the first step of this generation."""
+        return self._all(lambda m: m.running == self.generation)
+
+    def suspended(self) -> bool:
+        """Every rank has saved the same step after a notice, and stopped."""
+        return self._all(lambda m: m.suspended is not None)
+
+    def left(self) -> bool:
+        """Every rank has left this generation at the end of a step."""
+        return self._all(lambda m: m.left)
+
+    def _all(self, holds: Callable[[Member], bool]) -> bool:
         ranks = self.ranks()
-        return len(ranks) == self.spec.workers and all(m.running == self.generation for m in ranks)
+        return len(ranks) == self.world and all(holds(m) for m in ranks)
 
     def lost(self) -> bool:
         """A member that the current generation needs has ended or failed for good."""
@@ -225,17 +306,18 @@ class Job:
         return True
 
     def _turn(self, timeout_s: float) -> None:
-        watching = self._watching()
-        if watching:
-            assert self._watchdog_s is not None
-            timeout_s = min(timeout_s, self._watchdog_s / 20)
+        watchdog = self._watchdog if self._to_be_watched() else None
+        if watchdog is not None:
+            timeout_s = min(timeout_s, (watchdog.limit_s or TICK_S) / 20)
         self._look_at_the_clock()
         events = self._selector.select(max(0.0, min(timeout_s, TICK_S)))
         self._look_at_the_clock()
         for key, _ in events:
             key.data()
-        if watching:
-            self._watch()
+        if watchdog is not None:
+            late = watchdog.look()
+            if late is not None:
+                self.note_evidence("watchdog", None, late)
 
     def _look_at_the_clock(self) -> None:
         """Notice that this process stood still, once the injection has been made."""
@@ -244,26 +326,16 @@ class Job:
             self.stood_still_s = max(self.stood_still_s, now - self._seen)
         self._seen = now
 
-    def _watching(self) -> bool:
+    def _to_be_watched(self) -> bool:
         """The watchdog looks while every rank is between its first step and its last."""
-        ranks = self.ranks()
-        return (
-            self._watchdog_s is not None
-            and not self.evidence
-            and bool(ranks)
-            and all(m.running == self.generation and not m.done for m in ranks)
-        )
-
-    def _watch(self) -> None:
-        assert self._watchdog_s is not None
-        steps, now = self._board.steps(), time.monotonic()
-        if steps != self._last_steps:
-            self._last_steps, self._last_progress = steps, now
-        elif now - self._last_progress > self._watchdog_s:
-            self._last_progress = now
-            self.note_evidence(
-                "watchdog", None, f"no step completed for {self._watchdog_s:g} s: at {min(steps)}"
-            )
+        if self._watchdog is None or self.noticed() or not self.running():
+            return False
+        if self.injected is None and any(m.held for m in self.ranks()):
+            return False  # it is we who hold the job up
+        if self._watched != self.generation:
+            self._watched = self.generation
+            self._watchdog.begin()
+        return not any(m.done or m.left or m.suspended for m in self.ranks())
 
     def _accept(self) -> None:
         connection = self._hub.accept()
@@ -286,7 +358,23 @@ class Job:
                 return
             member.hear(message)
             if message["kind"] == "failed":
-                self.evidence.append((str(message["mechanism"]), str(message["detail"])))
+                self._note(
+                    str(message["mechanism"]), str(message["detail"]), int(message["generation"])
+                )
+            elif message["kind"] == "hold":
+                self._spring(member)
+
+    def _note(self, mechanism: str, detail: str, generation: int) -> None:
+        self.evidence.append(Noticed(mechanism, detail, generation))
+
+    def _spring(self, member: Member) -> None:
+        """The ambush, where this is what it waits for."""
+        ambush = self.ambush
+        held = member.held
+        if ambush is None or held is None or (member.rank, held[0]) != (ambush.rank, ambush.point):
+            return
+        self.ambush = None
+        ambush.strike(member)
 
     def _greet(self, connection: Connection, message: dict[str, object]) -> None:
         for member in self.members:
@@ -301,7 +389,13 @@ class Job:
         connection.socket.close()
         for member in self.members:
             if member.connection is connection and member.alive and member.why is None:
-                self.note_evidence("connection_lost", None, f"{member.name} hung up")
+                self._note("connection_lost", f"{member.name} hung up", member.generation)
+                self.journal.log(
+                    "evidence",
+                    mechanism="connection_lost",
+                    worker=None,
+                    detail=f"{member.name} hung up",
+                )
 
     def _exited(self, member: Member) -> None:
         ended = self._launcher.reap(member.process)
@@ -323,12 +417,17 @@ class Job:
             ours=member.why is not None,
             reason=member.why or "own",
         )
-        if member.why in (None, "inject") and member.rank is not None:
+        needed = member.rank is not None or member in self._services.members
+        if member.why in (None, "inject") and needed:
             how = ended.signal or f"exit code {ended.code}"
             mechanism, reason = "process_exit", ""
             if member.why is None:
                 mechanism, reason = last_words(member.process.log)
-            self.note_evidence(mechanism, None, f"{member.name}: {how}{reason}")
+            detail = f"{member.name}: {how}{reason}"
+            self._note(
+                mechanism, detail, self.generation if member.rank is None else member.generation
+            )
+            self.journal.log("evidence", mechanism=mechanism, worker=None, detail=detail)
 
     # The end
 
@@ -337,7 +436,11 @@ class Job:
         try:
             # The coordination service goes last: its clients abort when it ends before them.
             for last in (False, True):
-                leaving = [m for m in self.members if m.alive and (m.rank == 0) == last]
+                leaving = [
+                    m
+                    for m in self.members
+                    if m.alive and (m.rank == 0 or m in self._services.members) == last
+                ]
                 for member in leaving:
                     member.why = "end"
                     member.tell({"kind": "exit"})
@@ -359,23 +462,3 @@ class Job:
         end = time.monotonic() + timeout_s
         while any(m.alive for m in members) and time.monotonic() < end:
             self._turn(end - time.monotonic())
-
-
-def last_words(log: Path) -> tuple[str, str]:
-    """(mechanism, reason) of a worker that ended by itself, from what it last wrote.
-
-    The coordination service's client ends its process by itself; only its log says whether
-    a missing heartbeat or a lost coordinator was the reason.
-    """
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - 16_384))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return "process_exit", ""
-    fatal = [line for line in text.splitlines() if line.startswith(("F", "*** ")) or "rror" in line]
-    reason = f" ({fatal[-1].strip()[:200]})" if fatal else ""
-    lowered = text.lower()
-    if "heartbeat timeout" in lowered or "heartbeat" in reason.lower():
-        return "heartbeat", reason
-    return "process_exit", reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 from recoverybench.job.hub import Connection
@@ -15,17 +16,22 @@ class Member:
 
     Attributes:
         slot: its place in the launcher: a rank, or above the ranks for a standby.
-        rank: the rank it has; None for a standby without one.
+        rank: the rank it has; None for a standby without one. index: its process index.
         attempt: incarnation of its rank (of its slot while it has no rank).
         process: the launcher's handle. connection: None until its ``hello``.
         generation: the one it has a place in; -1: none.
         outbox: messages for when it connects.
-        ready: a standby has its imports done. held: the step before which it waits.
-        running: the last generation whose first step it completed. done: the job is done.
+        ready: a standby has its imports done.
+        serving: address of the coordination service that it is; None: it is none.
+        held: the point at which it waits, and the step; None: it does not wait.
+        running: the last generation whose first step it completed. running_at: when it said
+            so (time.monotonic, s). done: the job is done.
+        suspended: the step it saved after a notice, and when it stopped training (ns).
         failed: mechanism and detail of what ended its generation.
+        left: it has left its generation at the end of a step.
         pongs: ids of the probes it answered.
-        ended: how its process ended. why: who ended it: ``inject`` | ``teardown`` | ``end``,
-            None: nobody of ours.
+        ended: how its process ended. why: who ended it: ``inject`` | ``teardown`` |
+            ``resume`` | ``end``, None: nobody of ours.
     """
 
     slot: int
@@ -34,12 +40,17 @@ class Member:
     process: Process
     connection: Connection | None = None
     generation: int = -1
+    index: int = -1
     outbox: list[Message] = field(default_factory=list)
     ready: bool = False
-    held: int | None = None
+    serving: str | None = None
+    held: tuple[str, int] | None = None
     running: int = -1
+    running_at: float | None = None
     done: bool = False
+    suspended: tuple[int, int] | None = None
     failed: tuple[str, str] | None = None
+    left: bool = False
     pongs: set[int] = field(default_factory=set)
     ended: Ended | None = None
     why: str | None = None
@@ -52,10 +63,14 @@ class Member:
     @property
     def name(self) -> str:
         """For people."""
-        return f"standby {self.slot}" if self.rank is None else f"worker {self.rank}"
+        if self.rank is not None:
+            return f"worker {self.rank}"
+        return f"standby {self.slot}" if self.serving is None else "coordination service"
 
     def tell(self, message: Message) -> None:
         """Send now, or as soon as it has connected."""
+        if message["kind"] in ("release", "break"):
+            self.held = None
         if self.connection is None:
             self.outbox.append(message)
         else:
@@ -64,7 +79,8 @@ class Member:
     def take(self, place: Place, kind: str) -> None:
         """Give it a place in a generation."""
         self.rank, self.attempt, self.generation = place.rank, place.attempt, place.generation
-        self.failed = None
+        self.index = place.index
+        self.failed, self.left, self.held = None, False, None
         self.tell(place.as_message(kind))
 
     def hear(self, message: Message) -> None:
@@ -72,10 +88,17 @@ class Member:
         match message["kind"]:
             case "ready":
                 self.ready = True
+            case "serving":
+                self.serving = str(message["address"])
             case "hold":
-                self.held = int(message["step"])
+                self.held = str(message["at"]), int(message["step"])
+            case "suspended":
+                self.suspended = int(message["step"]), int(message["stopped_ns"])
+            case "left":
+                self.left = int(message["generation"]) == self.generation
             case "running":
                 self.running = int(message["generation"])
+                self.running_at = time.monotonic()
             case "done":
                 self.done = True
             case "failed":

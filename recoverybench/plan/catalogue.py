@@ -164,6 +164,24 @@ def presets(workload: str, where: str | None = None) -> dict[str, dict[str, Any]
     raise HarnessError(f"{entry.source}: a workload needs a literal dictionary PRESETS")
 
 
+def literal(kind: str, name: str, constant: str) -> Any:
+    """A constant of a part's module, read without importing it; None: it has none.
+
+    Raises:
+        UsageError: there is no such part.
+        HarnessError: it is no literal.
+    """
+    entry = find(kind, name)
+    for node in _parse(entry.path).body if entry.path is not None else ():
+        target, value = _assignment(node)
+        if target == constant and value is not None:
+            try:
+                return ast.literal_eval(value)
+            except ValueError as error:
+                raise HarnessError(f"{entry.source}: {constant} is not a literal") from error
+    return None
+
+
 def _assignment(node: ast.stmt) -> tuple[str | None, ast.expr | None]:
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         return node.target.id, node.value

@@ -17,8 +17,11 @@ from recoverybench.plan import catalogue
 from recoverybench.plan.triggers import parse_trigger
 from recoverybench.plan.units import parse_duration
 
-COORDINATORS: Final = ("worker0",)
+COORDINATORS: Final = ("worker0", "external")
 """Where the coordination service can live."""
+
+REPLICA_CHECKS: Final = ("off", "save")
+"""When workers compare their copies of the state."""
 
 COMPILE_CACHES: Final = ("executable", "persistent", "off")
 """Executables loaded whole; JAX's persistent cache; neither."""
@@ -135,6 +138,23 @@ def _read_watchdog(value: object, where: str) -> float | None:
     return parse_duration(value, where, 'a positive duration such as "5s", or "off"')
 
 
+def _read_factor(value: object, where: str) -> float | None:
+    if value == "off":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise bad_value(where, value, _STEPS)
+    try:
+        number = float(value)
+    except ValueError:
+        raise bad_value(where, value, _STEPS) from None
+    if not 1 < number < 1e6:
+        raise bad_value(where, value, _STEPS)
+    return number
+
+
+_STEPS = 'a number of steps above 1, such as 20, or "off"'
+
+
 def _read_victim(value: object, where: str) -> int | None:
     if value == SEED_CHOOSES:
         return None
@@ -160,7 +180,7 @@ def _named(kind: str) -> Callable[[object, str], str]:
 _ALL = (
     Factor("workload", "workload", _read_workload),
     Factor("topology", "topology", lambda v, w: str(parse_topology(v, w))),
-    Factor("strategy", "strategy", _named("strategies")),
+    Factor("strategy", "strategy", lambda v, w: catalogue.check_part("strategies", v, w)),
     Factor("state_source", "state_source", _named("state-sources"), "storage"),
     Factor("fault", "fault", lambda v, w: catalogue.check_part("faults", v, w)),
     Factor("trigger", "trigger", lambda v, w: str(parse_trigger(v, w))),
@@ -170,6 +190,8 @@ _ALL = (
     Factor("watchdog_s", "watchdog", _read_watchdog, 5.0),
     Factor("coordinator", "coordinator", _one_of(COORDINATORS), "worker0"),
     Factor("compile_cache", "compile_cache", _one_of(COMPILE_CACHES), "executable"),
+    Factor("watchdog_factor", "watchdog_factor", _read_factor, None),
+    Factor("replica_check", "replica_check", _one_of(REPLICA_CHECKS), "off"),
 )
 
 FACTORS: Final[dict[str, Factor]] = {factor.key: factor for factor in _ALL}

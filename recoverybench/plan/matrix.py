@@ -11,9 +11,10 @@ from typing import Any
 from recoverybench.cells import FACTORS as CELL_FIELDS
 from recoverybench.cells import Cell
 from recoverybench.errors import UsageError, bad_value
-from recoverybench.plan import catalogue
 from recoverybench.plan.factors import FACTORS, REQUIRED, Factor, check_keys, parse_topology
+from recoverybench.plan.support import unsupported
 from recoverybench.plan.triggers import parse_trigger
+from recoverybench.plan.workloads import batch_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ def read_matrix(
     shown: str,
     steps: int,
     device_limit: int | None,
-) -> tuple[Cell, ...]:
-    """The cells of one suite.
+) -> tuple[tuple[Cell, ...], tuple[tuple[Cell, str], ...]]:
+    """The cells of one suite: those that can be measured here, and those that cannot, with why.
 
     Args:
         table: ``[matrix]``.
@@ -83,7 +84,12 @@ def read_matrix(
         unique.setdefault(candidate.key(), candidate)
     if not unique:
         raise bad_value(f"{shown}: matrix", _spell(first), "at least one cell that is not excluded")
-    return tuple(_check(c, steps, device_limit) for c in unique.values())
+    cells = [_check(c, steps, device_limit) for c in unique.values()]
+    refused = {cell: reason for cell in cells if (reason := unsupported(cell)) is not None}
+    if len(refused) == len(cells):
+        first_reason = next(iter(refused.values()))
+        raise UsageError(f"{shown}: no cell can be measured: unsupported: {first_reason}")
+    return tuple(c for c in cells if c not in refused), tuple(refused.items())
 
 
 def product(lists: Mapping[str, Iterable[Any]], places: dict[str, str]) -> list[Candidate]:
@@ -151,15 +157,17 @@ def _check(candidate: Candidate, steps: int, device_limit: int | None) -> Cell:
     if device_limit is not None and topology.total > device_limit:
         allowed = f"at most {device_limit} devices in all, which is what this machine has"
         raise bad_value(places["topology"], f"{topology}", f"{allowed} ({topology.total} asked)")
-    family, _, preset = cell.workload.partition(":")
-    batch = catalogue.presets(family)[preset].get("batch_size")
-    if isinstance(batch, int) and batch % topology.total:
+    batch = batch_size(cell.workload)
+    if batch is not None and batch % topology.total:
         allowed = f"a number of devices that divides {cell.workload}'s batch of {batch}"
         raise bad_value(places["topology"], cell.topology, allowed)
     if cell.victim is not None and cell.victim >= topology.workers:
         allowed = f"a worker of topology {topology}: 0 to {topology.workers - 1}"
         raise bad_value(places["victim"], cell.victim, allowed)
-    if parse_trigger(cell.trigger).step >= steps:
+    needed = parse_trigger(cell.trigger).needed_steps(cell.interval)
+    if needed > steps:
         allowed = f"a step before the last, so below {steps} (steps = {steps})"
+        if not cell.trigger.startswith("step"):
+            allowed = f"a job of at least {needed} steps at interval {cell.interval}, not {steps}"
         raise bad_value(places["trigger"], cell.trigger, allowed)
     return cell

@@ -58,6 +58,7 @@ class Suite:
         deadline_s: seconds after the injection when a trial is a timeout.
         steps: length of the job.
         cells: in the order of the matrix, each once.
+        unsupported: cells that cannot be measured here, each with the reason; not run.
         source: the file it came from, for people; in no comparison.
         data: the text to train on, or None for the workload's own.
     """
@@ -71,22 +72,31 @@ class Suite:
     cells: tuple[Cell, ...]
     source: str | None = None
     data: str | None = None
+    unsupported: tuple[tuple[Cell, str], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return {**plain, "cells": [cell.as_dict() for cell in self.cells]}
+        return {
+            **plain,
+            "cells": [cell.as_dict() for cell in self.cells],
+            "unsupported": [{"cell": c.as_dict(), "reason": r} for c, r in self.unsupported],
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Suite:
         """The inverse of `as_dict`; KeyError or TypeError on foreign data."""
         cells = tuple(Cell.from_dict(cell) for cell in data["cells"])
-        return cls(**{**data, "cells": cells})
+        refused = tuple(
+            (Cell.from_dict(entry["cell"]), str(entry["reason"]))
+            for entry in data.get("unsupported", ())
+        )
+        return cls(**{**data, "cells": cells, "unsupported": refused})
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of what would be run, in hex: all but the path it was read from."""
-        content = {k: v for k, v in self.as_dict().items() if k != "source"}
+        content = {k: v for k, v in self.as_dict().items() if k not in ("source", "unsupported")}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -109,6 +119,8 @@ class Overrides:
     watchdog: tuple[str, ...] = ()
     coordinator: tuple[str, ...] = ()
     compile_cache: tuple[str, ...] = ()
+    watchdog_factor: tuple[str, ...] = ()
+    replica_check: tuple[str, ...] = ()
     trials: str | int | None = None
     seed: str | int | None = None
     deadline: str | float | None = None
@@ -194,6 +206,9 @@ def _resolve(
         return table.get(key, default), f"{shown}: suite.{key}"
 
     steps = read_integer(*lookup("steps", DEFAULT_STEPS), 1)
+    cells, refused = read_matrix(
+        _table(document, "matrix", shown), overrides.factors(), shown, steps, limit
+    )
     suite = Suite(
         name=_read_name(table.get("name"), f"{shown}: suite.name"),
         description=_read_text(table.get("description", ""), f"{shown}: suite.description"),
@@ -201,9 +216,8 @@ def _resolve(
         seed=read_integer(*lookup("seed", 0), 0),
         deadline_s=parse_duration(*lookup("deadline", "60s")),
         steps=steps,
-        cells=read_matrix(
-            _table(document, "matrix", shown), overrides.factors(), shown, steps, limit
-        ),
+        cells=cells,
+        unsupported=refused,
         source=str(path),
         data=_read_data(*lookup("data", None), path, from_option=given["data"] is not None),
     )

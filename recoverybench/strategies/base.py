@@ -1,26 +1,45 @@
-"""What a strategy does: bring a job back that has lost something."""
+"""What a strategy is: it brings a job back that has lost something."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from collections.abc import Sequence
+from typing import ClassVar
 
+from recoverybench.cells import Cell
 from recoverybench.job.job import Job
+from recoverybench.job.member import Member
 
 
 class CannotRecover(Exception):
     """This strategy has no way back from here; the message says why."""
 
 
-class Strategy(Protocol):
-    """Brings the job back, once there is evidence of a failure.
+class Strategy:
+    """Base of every strategy. Brings the job back, once there is evidence of a failure.
 
     Attributes:
+        name: as a suite spells it, without an argument.
         rejoin: survivors keep their process and wait for a new place after a failure.
+        ends_all: no process outlives a recovery, so nothing in their memory does.
+        suspends: a preemption notice makes every worker save at one step and stop.
+        shrinks: a generation may have fewer workers than the job.
         standbys: processes that are started with the job and have no rank.
+        processes: how many the job has whatever its topology; None: one a worker.
+        simulated: a fault under it is simulated.
     """
 
-    rejoin: ClassVar[bool]
-    standbys: ClassVar[int]
+    name: ClassVar[str]
+    rejoin: ClassVar[bool] = False
+    ends_all: ClassVar[bool] = False
+    suspends: ClassVar[bool] = False
+    shrinks: ClassVar[bool] = False
+    standbys: ClassVar[int] = 0
+    processes: ClassVar[int | None] = None
+    simulated: ClassVar[bool] = False
+
+    def unsupported(self, cell: Cell) -> str | None:
+        """Why this cell cannot be asked for; None: it can. Asked before anything starts."""
+        return None
 
     def recover(self, job: Job) -> None:
         """Act. It logs ``act`` when it begins to change something, starts the next generation
@@ -29,10 +48,26 @@ class Strategy(Protocol):
         Raises:
             CannotRecover: there is no way.
         """
+        raise NotImplementedError
+
+    def settle(self, job: Job) -> None:
+        """Once the job runs again: what is still to be done until all is as before."""
 
 
-def act(job: Job, name: str) -> str:
-    """Begin the next generation and log ``act``; returns its coordinator's address."""
-    address = job.begin_generation()
-    job.journal.log("act", strategy=name, generation=job.generation)
-    return address
+def act(job: Job, name: str, ranks: Sequence[int] | None = None) -> str:
+    """Log ``act`` and begin the next generation; returns its coordinator's address.
+
+    Args:
+        ranks: the workers of the next generation; None: all.
+    """
+    world = None if ranks is None else len(ranks)
+    fewer = {} if ranks is None else {"ranks": list(ranks)}
+    job.journal.log("act", strategy=name, generation=job.generation + 1, **fewer)
+    return job.begin_generation(world)
+
+
+def replace_lost(job: Job, lost: list[Member]) -> None:
+    """What was on the node of a worker that is replaced is gone with it."""
+    for member in lost:
+        if member.rank is not None:
+            job.lose_node(member.rank)

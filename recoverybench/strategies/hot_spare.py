@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from recoverybench.errors import bad_value
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 from recoverybench.strategies.elastic import Elastic
@@ -23,5 +24,6 @@ class HotSpare(Elastic):
 
 def create(argument: str | None) -> HotSpare:
     """``hot-spare`` takes no argument."""
-    assert argument is None
+    if argument is not None:
+        raise bad_value("strategy", f"hot-spare:{argument}", "no argument")
     return HotSpare()

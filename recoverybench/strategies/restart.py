@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from recoverybench.errors import bad_value
 from recoverybench.job.job import Job
 from recoverybench.launchers.base import How
-from recoverybench.strategies.base import act
+from recoverybench.strategies.base import Strategy, act, replace_lost
 
 
-class Restart:
+class Restart(Strategy):
     """See `strategies.base.Strategy`."""
 
-    rejoin: ClassVar[bool] = False
-    standbys: ClassVar[int] = 0
     name: ClassVar[str] = "restart"
+    ends_all: ClassVar[bool] = True
     how: ClassVar[How] = "cold"
 
     def recover(self, job: Job) -> None:
         """End all, then start all."""
+        lost = job.dead()
         address = act(job, self.name)
         with job.span("end every worker"):
             job.await_ended(job.end(job.survivors(), "teardown"))
+        # Those that were ended come back on their own nodes, with what lies there.
+        replace_lost(job, lost)
         with job.span("start every worker"):
             for rank in range(job.spec.workers):
                 job.place(job.spawn(rank, self.how, rank), rank, address)
@@ -29,5 +32,6 @@ class Restart:
 
 def create(argument: str | None) -> Restart:
     """``restart`` takes no argument."""
-    assert argument is None
+    if argument is not None:
+        raise bad_value("strategy", f"restart:{argument}", "'restart' without an argument")
     return Restart()

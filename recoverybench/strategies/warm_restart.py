@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from recoverybench.errors import bad_value
 from recoverybench.launchers.base import How
 from recoverybench.strategies.restart import Restart
 
@@ -17,5 +18,6 @@ class WarmRestart(Restart):
 
 def create(argument: str | None) -> WarmRestart:
     """``warm-restart`` takes no argument."""
-    assert argument is None
+    if argument is not None:
+        raise bad_value("strategy", f"warm-restart:{argument}", "no argument")
     return WarmRestart()

@@ -8,6 +8,7 @@ outlives it.
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import queue
@@ -19,6 +20,9 @@ from typing import Any
 Message = dict[str, Any]
 
 EXIT_SUPERVISOR_GONE = 74
+
+_ASIDES = ("break", "leave")
+_NUDGE: Message = {"kind": "nudge"}
 
 
 class Channel:
@@ -32,6 +36,7 @@ class Channel:
     Attributes:
         on_rejoin: called by the reading thread before a ``rejoin`` is put in the queue, to
             free a main thread that waits for a worker which will never come.
+        asides: orders for a main thread that trains, which looks here between two steps.
     """
 
     def __init__(self, path: str, slot: int, attempt: int) -> None:
@@ -39,6 +44,7 @@ class Channel:
         self._socket.connect(path)
         self._orders: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self.on_rejoin: Callable[[], None] = lambda: None
+        self.asides: collections.deque[Message] = collections.deque()
         self.send("hello", slot=slot, attempt=attempt, pid=os.getpid())
         threading.Thread(target=self._read, name="rb-channel", daemon=True).start()
 
@@ -51,7 +57,17 @@ class Channel:
 
     def order(self) -> Message:
         """The next order for the main thread; blocks until there is one."""
-        return self._orders.get()
+        while (message := self._orders.get()) is _NUDGE:
+            pass
+        return message
+
+    def released(self) -> bool:
+        """Block a main thread that holds; False: there is an aside, True: it may go on."""
+        while not self.asides:
+            message = self._orders.get()
+            if message["kind"] == "release":
+                return True
+        return False
 
     def _read(self) -> None:
         with self._socket.makefile("rb") as lines:
@@ -61,6 +77,9 @@ class Channel:
                     self.send("pong", id=message["id"])
                 elif message["kind"] == "exit":
                     os._exit(0)
+                elif message["kind"] in _ASIDES:
+                    self.asides.append(message)
+                    self._orders.put(_NUDGE)
                 else:
                     if message["kind"] == "rejoin":
                         self.on_rejoin()

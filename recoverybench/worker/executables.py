@@ -1,8 +1,9 @@
 """Where the compiled functions come from: a store of executables, JAX's cache, or XLA.
 
-``executable``  serialized executables, one file a function and rank, made by a fault-free
-                run; loading one skips tracing and compiling. A worker keeps the bytes in
-                memory, since clearing the backends of a dead job takes its executables along.
+``executable``  serialized executables, one file a function, process and number of processes,
+                made by a fault-free run; loading one skips tracing and compiling. A worker
+                keeps the bytes in memory, since clearing the backends of a dead job takes its
+                executables along.
 ``persistent``  JAX's persistent compilation cache: traced again, then read. Only process 0
                 writes it, and the keys differ by rank, so the other ranks compile.
 ``off``         traced and compiled.
@@ -29,21 +30,26 @@ FUNCTIONS = ("init", "step")
 
 
 class Executables:
-    """The functions of one rank, ready to run or about to be made.
+    """The functions of one process, ready to run or about to be made.
 
     Args:
         mode: ``executable`` | ``persistent`` | ``off``.
         directory: of the executable store; None where it is not used.
-        rank: process index whose executables these are.
+        index, world: process index whose executables these are, and of how many.
         trace: makes the `Program`; called only when something must be traced.
     """
 
     def __init__(
-        self, mode: str, directory: Path | None, rank: int, trace: Callable[[], Program]
+        self,
+        mode: str,
+        directory: Path | None,
+        index: int,
+        world: int,
+        trace: Callable[[], Program],
     ) -> None:
         self._mode = mode
         self._directory = directory if mode == "executable" else None
-        self._rank = rank
+        self._place = f"{index}of{world}"
         self._trace = trace
         self._program: Program | None = None
         self._blobs: dict[str, bytes] = {}
@@ -92,7 +98,7 @@ class Executables:
 
     def _path(self, name: str) -> Path:
         assert self._directory is not None
-        return self._directory / f"{name}.{self._rank}.bin"
+        return self._directory / f"{name}.{self._place}.bin"
 
 
 class _CacheWatch:

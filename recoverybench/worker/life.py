@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
+from typing import NoReturn
 
 from recoverybench.journal_writer import Journal
-from recoverybench.protocol import Board, JobSpec, Place
+from recoverybench.protocol import Board, JobSpec, Message, Place
 from recoverybench.worker import runtime, workload
 from recoverybench.worker.channel import Channel
 from recoverybench.worker.states.base import load_source
+from recoverybench.worker.steps import End, NonFinite, ReplicasDiffer
 from recoverybench.worker.training import Equipment, Generation
 
 _COLLECTIVE = re.compile(
@@ -24,6 +27,10 @@ def mechanism_of(error: BaseException) -> str:
 
     Never guessed from the type alone: an out-of-memory error is a `JaxRuntimeError` as well.
     """
+    if isinstance(error, NonFinite):
+        return "non_finite"
+    if isinstance(error, ReplicasDiffer):
+        return "digest_mismatch"
     if isinstance(error, RuntimeError | ValueError | TimeoutError):  # JAX's is a RuntimeError
         text = str(error)
         if _COLLECTIVE.search(text) and "RESOURCE_EXHAUSTED" not in text:
@@ -38,7 +45,7 @@ def first_line(error: BaseException, limit: int = 300) -> str:
 
 
 def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
-    """Live to the end of the job. Returns when the last step is done.
+    """Live to the end of the job. Returns when there is nothing more to do.
 
     Args:
         channel: to the supervisor. journal: this attempt's.
@@ -46,7 +53,13 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
     """
     with journal.span("configure JAX"):
         cache = spec.jax_cache if spec.compile_cache == "persistent" else None
-        runtime.configure(spec.devices, spec.platform, cache, rejoin=spec.rejoin)
+        runtime.configure(
+            spec.devices,
+            spec.platform,
+            cache,
+            rejoin=spec.rejoin,
+            preemption=spec.preemption_service,
+        )
     with journal.span("load the workload"):
         equipment = Equipment(
             spec,
@@ -57,45 +70,64 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
         )
         load_source(spec.state_source)
     channel.on_rejoin = runtime.disconnect
-    place = _first_place(channel, journal, slot >= spec.workers)
+    order = _first_order(channel, journal, slot >= spec.workers)
+    if order["kind"] == "serve":
+        _serve(channel, spec, order)
+    place = Place.of(order)
     while True:
         journal.become(place.rank, place.attempt, place.generation)
         if slot >= spec.workers:
             journal.log("assigned", slot=slot, rank=place.rank)
         journal.log("up")
         generation = Generation(equipment, place)
-        failure = _run(generation, journal)
-        if failure is None:
+        ended = _run(generation, journal)
+        if ended == "done":
             journal.log("done", step=spec.steps)
             channel.send("done", step=spec.steps)
             return
-        channel.send("failed", generation=place.generation, mechanism=failure[0], detail=failure[1])
-        if not spec.rejoin:
+        if ended == "suspended":
             return
+        if ended == "left":
+            channel.send("left", generation=place.generation)
+            since = time.monotonic_ns()
+        else:
+            mechanism, detail, since = ended
+            channel.send("failed", generation=place.generation, mechanism=mechanism, detail=detail)
+            if not spec.rejoin:
+                return
         # Outside the except block: its traceback would keep the old backend alive. Letting
         # go of it is work, too: what it held is destroyed there.
-        journal.log("span", name="let go of the old state", t0=failure[2])
+        journal.log("span", name="let go of the old state", t0=since)
         place = _leave(equipment, generation, place)
 
 
-def _first_place(channel: Channel, journal: Journal, standby: bool) -> Place:
+def _first_order(channel: Channel, journal: Journal, standby: bool) -> Message:
     if standby:
         journal.log("up")
         channel.send("ready")
     with journal.span("wait for a place"):
-        order = channel.order()
-    return Place.of(order)
+        return channel.order()
 
 
-def _run(generation: Generation, journal: Journal) -> tuple[str, str, int] | None:
-    """None when the job is done, else what ended the generation: (mechanism, detail, when)."""
+def _serve(channel: Channel, spec: JobSpec, order: Message) -> NoReturn:
+    """Be the coordination service of a generation until the supervisor ends this process."""
+    service = runtime.serve(
+        order["address"], order["world"], spec.heartbeat_s, recoverable=spec.rejoin
+    )
+    channel.send("serving", address=order["address"])
+    while service is not None:
+        channel.order()
+    raise AssertionError("a service is never None")
+
+
+def _run(generation: Generation, journal: Journal) -> End | tuple[str, str, int]:
+    """How the generation ended, or what ended it: (mechanism, detail, when)."""
     try:
-        generation.run()
+        return generation.run()
     except Exception as error:  # every kind of failure becomes an outcome
         mechanism, detail = mechanism_of(error), first_line(error)
         t = journal.log("error", mechanism=mechanism, type=type(error).__name__, message=detail)
         return mechanism, detail, t
-    return None
 
 
 def _leave(equipment: Equipment, generation: Generation, place: Place) -> Place:

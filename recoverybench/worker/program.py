@@ -86,7 +86,13 @@ class Program:
         )
 
     def lower(self, function: str, places: Shardings) -> Any:
-        """Trace and lower ``init`` or ``step`` for a mesh (`jax.stages.Lowered`)."""
+        """Trace and lower a function for a mesh (`jax.stages.Lowered`).
+
+        Args:
+            function: ``init``, ``step``, or ``step-kept``: a step that leaves the state it was
+                given as it is, at the price of memory for both.
+            places: shardings on the mesh.
+        """
         if function == "init":
             jitted = jax.jit(self._init, in_shardings=None, out_shardings=places.replicated)
             return jitted.lower(jax.ShapeDtypeStruct((), np.uint32, sharding=places.replicated))
@@ -100,7 +106,7 @@ class Program:
         }
         jitted = jax.jit(
             self._step,
-            donate_argnums=0,
+            donate_argnums=0 if function == "step" else (),
             out_shardings=(places.replicated, places.replicated),
         )
         return jitted.lower(state, batch)

@@ -17,6 +17,8 @@ import socket
 import threading
 import time
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -24,6 +26,7 @@ import jax.extend.backend
 import numpy as np
 from jax._src import xla_bridge
 from jax._src.distributed import global_state
+from jax._src.lib import _jax  # type: ignore[attr-defined]
 from jax.sharding import Mesh
 
 from recoverybench.journal_writer import Journal
@@ -36,7 +39,9 @@ _COLLECTIONS = 3
 first collection only so far that the second finds the rest."""
 
 
-def configure(devices: int, platform: str, cache_dir: str | None, *, rejoin: bool) -> None:
+def configure(
+    devices: int, platform: str, cache_dir: str | None, *, rejoin: bool, preemption: bool
+) -> None:
     """Settings that must stand before the first backend opens.
 
     Args:
@@ -45,10 +50,12 @@ def configure(devices: int, platform: str, cache_dir: str | None, *, rejoin: boo
         cache_dir: JAX's persistent compilation cache; None: off.
         rejoin: this process may join again. The price is that a missing heartbeat of another
             worker then ends nobody: that is how JAX treats workers that can be recovered.
+        preemption: JAX listens for SIGTERM; else that signal ends the process.
     """
     jax.config.update("jax_platforms", platform)
     jax.config.update("jax_check_proxy_envs", False)  # the launcher has seen to loopback
     jax.config.update("jax_enable_recoverability", rejoin)
+    jax.config.update("jax_enable_preemption_service", preemption)
     if platform == "cpu":
         jax.config.update("jax_num_cpu_devices", devices)
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
@@ -83,24 +90,26 @@ def await_listener(address: str, deadline_s: float) -> None:
             pause = min(pause * 1.5, 0.02)
 
 
-def join(place: Place, world: int, heartbeat_s: float, deadline_s: float, journal: Journal) -> Mesh:
+def join(
+    place: Place, heartbeat_s: float, deadline_s: float, journal: Journal, *, serve: bool
+) -> Mesh:
     """Enter the job and return the mesh over all its devices (one axis, ``data``).
 
     Args:
-        place: rank, generation and coordinator.
-        world: processes of the job.
+        place: process index, number of processes and coordinator.
         heartbeat_s: heartbeat timeout of the coordination service (it takes whole seconds).
         deadline_s: how long to wait for the others.
         journal: receives the spans.
+        serve: process 0 runs the coordination service; else somebody else does.
     """
-    if place.rank != 0:
+    if place.index != 0 or not serve:
         with journal.span("wait for the coordinator"):
             await_listener(place.coordinator, deadline_s)
-    with journal.span("jax.distributed.initialize"):
+    with journal.span("jax.distributed.initialize"), _service(serve):
         jax.distributed.initialize(
             place.coordinator,
-            world,
-            place.rank,
+            place.world,
+            place.index,
             initialization_timeout=max(1, round(deadline_s)),
             heartbeat_timeout_seconds=max(1, round(heartbeat_s)),
             # Bound to the address that was asked for, not to every interface of the host.
@@ -109,6 +118,36 @@ def join(place: Place, world: int, heartbeat_s: float, deadline_s: float, journa
         )
     with journal.span("open the backend"):
         return Mesh(np.array(jax.devices()), ("data",))
+
+
+@contextmanager
+def _service(wanted: bool) -> Iterator[None]:
+    """Keep `jax.distributed.initialize` from starting a coordination service in process 0."""
+    if wanted:
+        yield
+        return
+    start = _jax.get_distributed_runtime_service
+    _jax.get_distributed_runtime_service = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        _jax.get_distributed_runtime_service = start
+
+
+def serve(address: str, world: int, heartbeat_s: float, *, recoverable: bool) -> Any:
+    """Run a coordination service in this process; it lives as long as what is returned.
+
+    Args:
+        address: ``host:port`` to bind. world: processes of the job.
+        heartbeat_s: whole seconds. recoverable: its workers may join another one later.
+    """
+    return _jax.get_distributed_runtime_service(
+        address,
+        world,
+        heartbeat_timeout=max(1, round(heartbeat_s)),
+        shutdown_timeout=1,
+        recoverable=recoverable,
+    )
 
 
 def leave(journal: Journal) -> Any:

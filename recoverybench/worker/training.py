@@ -6,8 +6,6 @@ that leaving the function lets go of every array of the old backend.
 
 from __future__ import annotations
 
-import struct
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,8 @@ from recoverybench.worker.data import Pipeline
 from recoverybench.worker.digest import digest
 from recoverybench.worker.executables import Executables
 from recoverybench.worker.program import Program, Shardings
-from recoverybench.worker.states.base import StateSource, open_source
+from recoverybench.worker.states.base import Agree, Part, StateSource, open_source
+from recoverybench.worker.steps import End, Loop, hold_at
 from recoverybench.worker.workload import Workload
 
 
@@ -34,8 +33,9 @@ class Equipment:
 
     Attributes:
         spec, channel, journal, board, workload: see their types.
-        executables: made once the rank is known.
+        executables: (process index, number of processes) -> its functions.
         retired: coordination services of earlier generations that this process still hosts.
+        keep: what a state source keeps in this process, on the host.
     """
 
     spec: JobSpec
@@ -43,32 +43,38 @@ class Equipment:
     journal: Journal
     board: Board
     workload: Workload
-    executables: Executables | None = None
+    executables: dict[tuple[int, int], Executables] = field(default_factory=dict)
     retired: list[Any] = field(default_factory=list)
+    keep: dict[str, Any] = field(default_factory=dict)
 
-    def executables_of(self, rank: int) -> Executables:
-        """The functions of that rank (a worker keeps its rank once it has one)."""
-        if self.executables is None:
-            self.executables = Executables(
-                self.spec.compile_cache, Path(self.spec.executables), rank, self._program
+    def executables_of(self, index: int, world: int) -> Executables:
+        """The functions of process `index` of `world`."""
+        key = index, world
+        if key not in self.executables:
+            self.executables[key] = Executables(
+                self.spec.compile_cache, Path(self.spec.executables), *key, self._program
             )
             with self.journal.span("read the executable store"):
-                self.executables.preload()
-        return self.executables
+                self.executables[key].preload()
+        return self.executables[key]
 
-    def pipeline(self, rank: int) -> Pipeline:
-        """The input of that rank, at step 1."""
+    def part(self, place: Place, agree: Agree) -> Part:
+        """What a state source gets of one generation."""
+        return Part(self.spec, place, self.journal, self.keep, agree)
+
+    def pipeline(self, index: int, world: int) -> Pipeline:
+        """The input of process `index` of `world`, at step 1."""
         return Pipeline(
             self.workload.source(),
             batch_size=self.workload.batch_size,
             seed=self.spec.seed,
-            rank=rank,
-            world=self.spec.workers,
+            rank=index,
+            world=world,
         )
 
     def _program(self) -> Program:
         with self.journal.span("trace the shapes"):
-            return Program(self.workload, self.pipeline(0).next().arrays)
+            return Program(self.workload, self.pipeline(0, self.spec.workers).next().arrays)
 
 
 class Generation:
@@ -76,7 +82,7 @@ class Generation:
 
     Args:
         equipment: what outlives it.
-        place: rank, attempt and coordinator.
+        place: who this worker is in it, and where the others are.
     """
 
     def __init__(self, equipment: Equipment, place: Place) -> None:
@@ -85,28 +91,49 @@ class Generation:
         self._journal = equipment.journal
         self.source: StateSource | None = None
 
-    def run(self) -> None:
-        """Train to the end. Raises whatever a collective or the storage raises."""
+    def run(self) -> End:
+        """Train until the loop ends. Raises whatever a collective or the storage raises."""
         equipment, journal, spec = self._equipment, self._journal, self._equipment.spec
-        rank = self._place.rank
+        place = self._place
         with journal.span("open the input"):
-            pipeline = equipment.pipeline(rank)
-        executables = equipment.executables_of(rank)
+            pipeline = equipment.pipeline(place.index, place.world)
+        executables = equipment.executables_of(place.index, place.world)
+        self._hold("rendezvous")
         mesh = runtime.join(
-            self._place, spec.workers, spec.heartbeat_s, spec.init_timeout_s, journal
+            place,
+            spec.heartbeat_s,
+            spec.init_timeout_s,
+            journal,
+            serve=spec.coordinator == "worker0",
         )
         places = Shardings.of(mesh)
         journal.log("rendezvous")
-        self.source = open_source(spec.state_source, spec, journal)
+        self.source = open_source(spec.state_source, equipment.part(place, self._agree))
         leaves, start, copy = self._state(executables, places, pipeline)
-        step_fn = self._step_function(executables, places)
-        self._train(_Loop(step_fn, leaves, pipeline, places, start, executables))
-        self.source.finish()
+        self._hold("compile")
+        loop = Loop(
+            spec=spec,
+            place=place,
+            journal=journal,
+            channel=equipment.channel,
+            board=equipment.board,
+            step_fn=self._step_function(executables, places),
+            leaves=leaves,
+            names=[leaf.name for leaf in executables.signature.leaves],
+            pipeline=pipeline,
+            places=places,
+            start=start,
+            source=self.source,
+            agree=self._agree,
+            running=self._running,
+        )
+        end = loop.run()
         if copy is not None:
             # Hashed only now: the copy was all that had to be made while the clock ran.
             journal.log(
                 "digest", what="restored", step=start, digest=digest(copy), leaves=len(copy)
             )
+        return end
 
     def _state(
         self, executables: Executables, places: Shardings, pipeline: Pipeline
@@ -117,13 +144,16 @@ class Generation:
         names = [leaf.name for leaf in executables.signature.leaves]
         step, leaves = 0, []
         if self._place.generation > 0:
-            restored = self.source.restore(executables.signature, places, self._agree)
+            self._hold("restore")
+            restored = self.source.restore(executables.signature, places)
             leaves = [restored.state[name] for name in names] if restored.state else []
             journal.log(
                 "restore",
                 step=restored.step,
                 bytes=sum(leaf.nbytes for leaf in leaves),
                 tried=[{"step": s, "error": e} for s, e in restored.tried],
+                tier=restored.tier,
+                received=restored.received,
             )
             if restored.step is not None:
                 step = restored.step
@@ -146,88 +176,30 @@ class Generation:
         return leaves, step, copy
 
     def _step_function(self, executables: Executables, places: Shardings) -> Any:
+        function = "step" if self._equipment.spec.donate else "step-kept"
         with self._journal.span("get the step function"):
-            step_fn, status = executables.get("step", places)
+            step_fn, status = executables.get(function, places)
         self._journal.log("compile_cache", function="step", status=status)
         self._journal.log("compiled")
         return step_fn
 
-    def _train(self, loop: _Loop) -> None:
-        """Run the steps after `loop.start`, saving and reporting as the job asks for."""
-        equipment, journal, spec = self._equipment, self._journal, self._equipment.spec
-        assert self.source is not None
-        place, board = self._place, equipment.board
-        hold = spec.hold_step if place.generation == 0 and place.rank == spec.hold_worker else None
-        names = [leaf.name for leaf in loop.executables.signature.leaves]
-        for step in range(loop.start + 1, spec.steps + 1):
-            if step == hold:
-                self._hold(step)
-            t0 = time.monotonic_ns()
-            try:
-                loss, samples = loop.step()
-            except Exception:
-                journal.log("span", name="step, in vain", t0=t0)
-                raise
-            t = time.monotonic_ns()
-            if step == loop.start + 1:
-                journal.log("first_step", t)
-                equipment.channel.send("running", generation=place.generation)
-                while equipment.retired:  # everybody is in the new generation now
-                    runtime.retire(equipment.retired.pop())
-            bits = struct.pack(">f", loss).hex()
-            journal.log("step", t, step=step, loss=loss, loss_bits=bits, samples=samples, t0=t0)
-            board.set(place.rank, step)
-            if step % spec.interval == 0 and step < spec.steps:
-                self._save(step, dict(zip(names, loop.leaves, strict=True)), loop.pipeline)
-        with journal.span("verify"):
-            state = {n: np.asarray(a) for n, a in zip(names, loop.leaves, strict=True)}
-            journal.log(
-                "digest", what="final", step=spec.steps, digest=digest(state), leaves=len(state)
-            )
+    def _running(self) -> None:
+        equipment = self._equipment
+        equipment.channel.send("running", generation=self._place.generation)
+        while equipment.retired:  # everybody is in the new generation now
+            runtime.retire(equipment.retired.pop())
 
-    def _save(self, step: int, state: dict[str, jax.Array], pipeline: Pipeline) -> None:
-        assert self.source is not None
-        with self._journal.span("verify"):
-            saved = digest({name: np.asarray(array) for name, array in state.items()})
-            self._journal.log("digest", what="saved", step=step, digest=saved, leaves=len(state))
-        self.source.save(step, state, {"step": step, "pipeline": pipeline.state()})
-
-    def _hold(self, step: int) -> None:
-        channel = self._equipment.channel
-        channel.send("hold", step=step)
-        while channel.order()["kind"] != "release":
-            pass
+    def _hold(self, point: str) -> None:
+        hold_at(self._equipment.channel, self._place, point, 0, None)
 
     def _agree(self, what: str, mine: bool) -> bool:
         """Whether every worker of this generation says True; through the coordination service."""
-        client, world = global_state.client, self._equipment.spec.workers
+        client, place = global_state.client, self._place
         assert client is not None
         key = f"recoverybench/{what}"
-        client.key_value_set(f"{key}/{self._place.rank}", "1" if mine else "0")
+        client.key_value_set(f"{key}/{place.index}", "1" if mine else "0")
         timeout_ms = round(self._equipment.spec.init_timeout_s * 1000)
         return all(
-            client.blocking_key_value_get(f"{key}/{rank}", timeout_ms) == "1"
-            for rank in range(world)
+            client.blocking_key_value_get(f"{key}/{index}", timeout_ms) == "1"
+            for index in range(place.world)
         )
-
-
-@dataclass(slots=True)
-class _Loop:
-    """The state that a step takes and gives."""
-
-    step_fn: Any
-    leaves: list[jax.Array]
-    pipeline: Pipeline
-    places: Shardings
-    start: int
-    executables: Executables
-
-    def step(self) -> tuple[float, list[int]]:
-        """One step; returns once the loss is on the host: (loss, sample ids of this worker)."""
-        batch = self.pipeline.next()
-        arrays = {
-            name: jax.make_array_from_process_local_data(self.places.rows, array)
-            for name, array in batch.arrays.items()
-        }
-        self.leaves, loss = self.step_fn(self.leaves, arrays)
-        return float(loss), batch.samples

@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 import jax
 
 from recoverybench.journal_writer import Journal
-from recoverybench.protocol import JobSpec
+from recoverybench.protocol import JobSpec, Place
 from recoverybench.worker.program import Shardings, Signature
 
 Agree = Callable[[str, bool], bool]
@@ -27,12 +27,33 @@ class Restored:
         state: leaf name -> array, on every device of the mesh. Empty where `step` is None.
         data: the input pipeline's position.
         tried: steps that were tried in vain, each with the first line of its error.
+        tier: where it came from: ``storage`` | ``local`` | ``memory`` | ``peer``; None: nowhere.
+        received: bytes that this worker got from another one.
     """
 
     step: int | None
     state: dict[str, jax.Array]
     data: dict[str, Any]
     tried: tuple[tuple[int, str], ...]
+    tier: str | None = None
+    received: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a state source works with in one generation.
+
+    Attributes:
+        spec: the job. place: of this worker. journal: its journal.
+        keep: what outlives the generation in this process: data on the host, no arrays of JAX.
+        agree: see `Agree`.
+    """
+
+    spec: JobSpec
+    place: Place
+    journal: Journal
+    keep: dict[str, Any]
+    agree: Agree
 
 
 class StateSource(Protocol):
@@ -41,7 +62,7 @@ class StateSource(Protocol):
     def save(self, step: int, state: Mapping[str, jax.Array], data: Mapping[str, Any]) -> None:
         """Keep the state after `step`; may go on in the background."""
 
-    def restore(self, signature: Signature, places: Shardings, agree: Agree) -> Restored:
+    def restore(self, signature: Signature, places: Shardings) -> Restored:
         """The newest state that every worker can have."""
 
     def finish(self) -> None:
@@ -56,6 +77,6 @@ def load_source(name: str) -> ModuleType:
     return importlib.import_module(f"{__package__}.{name.replace('-', '_')}")
 
 
-def open_source(name: str, spec: JobSpec, journal: Journal) -> StateSource:
-    """One generation's access to the state source of that name."""
-    return cast(StateSource, load_source(name).create(spec, journal))
+def open_source(name: str, part: Part) -> StateSource:
+    """One generation's access to the state source of that name (after the rendezvous)."""
+    return cast(StateSource, load_source(name).create(part))

@@ -8,11 +8,12 @@ from typing import Any
 
 import jax
 
-from recoverybench.journal_writer import Journal
-from recoverybench.protocol import JobSpec
 from recoverybench.worker.checkpoint import Checkpoints
 from recoverybench.worker.program import Shardings, Signature
-from recoverybench.worker.states.base import Agree, Restored
+from recoverybench.worker.states.base import Part, Restored
+
+SURVIVES = "storage"
+"""What has to be left after a failure: the storage alone."""
 
 DRAIN_S = 3.0
 """How long a dying save's threads may take to end before they are reported."""
@@ -21,8 +22,9 @@ DRAIN_S = 3.0
 class Storage:
     """See `states.base.StateSource`."""
 
-    def __init__(self, spec: JobSpec, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, part: Part) -> None:
+        spec, self._journal, self._agree = part.spec, part.journal, part.agree
+        journal = part.journal
         with journal.span("open the checkpoint manager"):
             self._checkpoints = Checkpoints(
                 Path(spec.checkpoints),
@@ -36,7 +38,7 @@ class Storage:
             self._checkpoints.save(step, state, data)
         self._journal.log("save", step=step)
 
-    def restore(self, signature: Signature, places: Shardings, agree: Agree) -> Restored:
+    def restore(self, signature: Signature, places: Shardings) -> Restored:
         """Try the steps on the disk, newest first, until one works for every worker."""
         tried: list[tuple[int, str]] = []
         with self._journal.span("list the checkpoints"):
@@ -54,9 +56,9 @@ class Storage:
             except Exception as error:  # whatever is wrong with a checkpoint, an older one may do
                 problem = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
             with self._journal.span("agree on the checkpoint"):
-                all_well = agree(f"restore/{step}", problem is None)
+                all_well = self._agree(f"restore/{step}", problem is None)
             if all_well:
-                return Restored(step, state, data, tuple(tried))
+                return Restored(step, state, data, tuple(tried), "storage")
             tried.append((step, problem or "another worker could not read it"))
         return Restored(None, {}, {}, tuple(tried))
 
@@ -71,6 +73,6 @@ class Storage:
             return self._checkpoints.abandon(DRAIN_S)
 
 
-def create(spec: JobSpec, journal: Journal) -> Storage:
+def create(part: Part) -> Storage:
     """Open the storage of one generation (after the rendezvous: opening synchronises)."""
-    return Storage(spec, journal)
+    return Storage(part)
