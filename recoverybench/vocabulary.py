@@ -105,6 +105,7 @@ SUPERVISOR_EVENTS: Final = (
     "span",
     "spawn",  # `worker`, `attempt`, `pid`, `how` (cold|warm)
     "exit",  # `worker`, `attempt`, `code`, `signal`, `ours`
+    "damage",  # `what`, `step`, `file`, `offset`, `bit`, …: made before the injection
     "notice",  # a preemption notice was sent (SIGTERM), before the injection
     "inject",  # `fault`, `worker`, `generation`: the one that was broken
     "again",  # `fault`, `worker`: the fault struck once more, in the recovery

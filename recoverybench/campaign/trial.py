@@ -91,6 +91,7 @@ def run_job(
         journal,
         Limit(cell.watchdog_s if cell.watchdog_factor is None else None, cell.watchdog_factor),
         time.monotonic_ns() + round(BOOT_S * 1e9),
+        plan.seed,
     )
     try:
         try:

@@ -50,6 +50,7 @@ class Job:
         logs: directory of the workers' logs. journal: the supervisor's.
         watchdog: no completed step for that long is evidence.
         deadline: CLOCK_MONOTONIC ns after which `pump` gives up.
+        seed: of the trial, for whatever a fault leaves to chance.
     """
 
     def __init__(
@@ -61,8 +62,10 @@ class Job:
         journal: Journal,
         watchdog: Limit,
         deadline: int,
+        seed: int = 0,
     ) -> None:
         self.spec = spec
+        self.seed = seed
         self.journal = journal
         self.generation = 0
         self.world = spec.workers
