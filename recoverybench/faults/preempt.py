@@ -5,6 +5,9 @@ is ten steps of the tiny workloads). The notice reaches a job that goes on train
 the injection is the moment of the SIGKILL. JAX's preemption notifier swallows SIGTERM, so
 a strategy that does not listen for the notice loses what was not saved. A job that ends
 within the grace period had nothing to recover from.
+
+``preempt:unhandled`` is a preemption that nobody has prepared for: JAX's preemption service is
+off, so SIGTERM ends the process at once, and that is the injection.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ from __future__ import annotations
 import signal
 from typing import ClassVar
 
-from recoverybench.faults.base import Fault, log_injection, strike
+from recoverybench.cells import Cell
+from recoverybench.faults.base import Fault, log_injection, strike, with_changes
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 from recoverybench.plan.units import parse_duration
+from recoverybench.protocol import JobSpec
 
 NEEDS = ()
 
@@ -26,16 +31,30 @@ class Preempt(Fault):
     """See `faults.base.Fault`.
 
     Args:
-        grace_s: from SIGTERM to SIGKILL.
+        grace_s: from SIGTERM to SIGKILL; None: the notice is not handled.
     """
 
     name: ClassVar[str] = "preempt"
 
-    def __init__(self, grace_s: float) -> None:
+    def __init__(self, grace_s: float | None) -> None:
         self._grace_s = grace_s
+
+    def unsupported(self, cell: Cell) -> str | None:
+        """A strategy that lives from the notice cannot do without it."""
+        if self._grace_s is None and cell.strategy == "suspend-resume":
+            return "suspend-resume needs the preemption service, which preempt:unhandled turns off"
+        return None
+
+    def spec(self, spec: JobSpec) -> JobSpec:
+        """Turn JAX's preemption service off where the notice is not handled."""
+        return spec if self._grace_s is not None else with_changes(spec, preemption_service=False)
 
     def inject(self, job: Job, victim: Member) -> None:
         """Give notice, let it go on, and kill it when the grace period is over."""
+        if self._grace_s is None:
+            victim.why = "inject"
+            strike(job, victim, self.name, signal.SIGTERM)
+            return
         notice = job.journal.log("notice", fault="preempt", worker=victim.rank)
         victim.why = "inject"
         job.signal(victim, signal.SIGTERM)
@@ -55,5 +74,7 @@ class Preempt(Fault):
 
 
 def create(argument: str | None) -> Preempt:
-    """``preempt`` or ``preempt:GRACE``."""
+    """``preempt``, ``preempt:GRACE`` or ``preempt:unhandled``."""
+    if argument == "unhandled":
+        return Preempt(None)
     return Preempt(parse_duration(argument or DEFAULT_GRACE, "fault preempt: grace period"))
