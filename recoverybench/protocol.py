@@ -45,6 +45,11 @@ Message = dict[str, Any]
 SPAWN_NS = "RECOVERYBENCH_SPAWN_NS"
 """Environment variable: when the launcher started this process (CLOCK_MONOTONIC, ns)."""
 
+GATE = "g"
+"""Name of the storage gate's socket, beside that of the control channel. There a worker whose
+job has a gate gets the program of a filter, installs it, and hands its descriptor over.
+"""
+
 OWNER_VARIABLE = "RECOVERYBENCH_OWNER"
 """Environment variable of everything that a supervisor starts: its ``pid-starttime``."""
 

@@ -190,7 +190,9 @@ def start(directory: Path, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
     started: list[Worker] = []
 
     def begin(reads: bool = False) -> Worker:
-        gate = Gate(tmp_path / "g", [directory.parent], lambda _: 1, reads=reads)
+        gate = Gate(tmp_path / "g", [directory.parent], lambda _: 1)
+        if reads:
+            gate.watch_reads()
         process = subprocess.Popen(
             [sys.executable, "-c", CHILD, gate.address, str(directory)],
             stdin=subprocess.PIPE,

@@ -104,9 +104,9 @@ class Gate:
         watched: directories; all else goes on untouched.
         rank_of: the rank that a process has at this moment; None: none. It is called from
             the gate's thread.
-        reads: watch reads, too.
 
     Attributes:
+        address: of the socket.
         wakes: a descriptor that becomes readable when an armed operation was reached; the
             supervisor's loop then calls `deliver`.
     """
@@ -116,11 +116,9 @@ class Gate:
         address: Path,
         watched: Iterable[Path],
         rank_of: Callable[[int], int | None],
-        *,
-        reads: bool = False,
     ) -> None:
         self.address = str(address)
-        self.reads = reads
+        self._reads = False
         self.wakes = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._rank_of = rank_of
         self._calls = FileCalls(tuple(str(path) for path in watched))
@@ -148,6 +146,10 @@ class Gate:
         self._thread.start()
 
     # For faults and triggers
+
+    def watch_reads(self) -> None:
+        """Have reads and files opened for reading pass the gate, too. Before any worker starts."""
+        self._reads = True
 
     def impose(self, policy: Policy) -> None:
         """Ask this policy from now on, after those that were imposed before."""
@@ -290,7 +292,7 @@ class Gate:
 
     def _accept(self, _: int) -> None:
         connection, _address = self._socket.accept()
-        program = seccomp.program(self.reads)
+        program = seccomp.program(self._reads)
         with suppress(OSError):
             connection.sendall(struct.pack("=I", len(program)) + program)
         self._watch(connection.fileno(), lambda _: self._adopt(connection))

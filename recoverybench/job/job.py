@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from recoverybench.errors import HarnessError
+from recoverybench.job.gate import Gate
 from recoverybench.job.hub import Connection, Hub
 from recoverybench.job.member import Member
 from recoverybench.job.noticed import Ambush, Noticed
@@ -24,7 +25,7 @@ from recoverybench.job.services import Services
 from recoverybench.job.watchdog import Limit, Watchdog, last_words
 from recoverybench.journal_writer import Journal
 from recoverybench.launchers.base import How, Launcher
-from recoverybench.protocol import Board, JobSpec, Place
+from recoverybench.protocol import GATE, Board, JobSpec, Place
 
 PROBE_S = 0.5
 """A healthy worker answers a probe within microseconds, also deep inside a collective; half
@@ -94,6 +95,7 @@ class Job:
         self._hub = Hub(directory / "s")
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._hub.socket, selectors.EVENT_READ, self._accept)
+        self.gate = self._open_gate(directory) if spec.gate else None
 
     # What a job consists of
 
@@ -114,6 +116,15 @@ class Job:
     def _plain(self) -> list[Member]:
         """All members but coordination services."""
         return [m for m in self.members if m not in self._services.members]
+
+    def _open_gate(self, directory: Path) -> Gate:
+        def rank_of(pid: int) -> int | None:
+            return next((m.rank for m in self.members if m.process.pid == pid), None)
+
+        watched = [Path(self.spec.checkpoints), Path(self.spec.local)]
+        gate = Gate(directory / GATE, watched, rank_of)
+        self._selector.register(gate.wakes, selectors.EVENT_READ, gate.deliver)
+        return gate
 
     def span(self, name: str) -> AbstractContextManager[None]:
         """A span of the supervisor's own."""
@@ -460,6 +471,8 @@ class Job:
             self._selector.close()
             self._hub.close()
             self._ports.close()
+            if self.gate is not None:
+                self.gate.close()
 
     def _await_quietly(self, members: list[Member], timeout_s: float) -> None:
         end = time.monotonic() + timeout_s

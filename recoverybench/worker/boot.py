@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 from recoverybench.journal_writer import Journal
-from recoverybench.protocol import SPAWN_NS, JobSpec
+from recoverybench.protocol import GATE, SPAWN_NS, JobSpec
+from recoverybench.worker import gate
 from recoverybench.worker.channel import Channel
 
 
@@ -44,6 +45,9 @@ def main(arguments: list[str], started_ns: int) -> None:
         journal.log("span", started_ns, name="start the interpreter", t0=int(spawned_ns))
     journal.log("span", name="connect to the supervisor", t0=started_ns)
     imports(journal)
+    if spec.gate:
+        with journal.span("install the storage gate"):
+            gate.install(os.path.join(os.path.dirname(arguments[0]), GATE))
     from recoverybench.worker.life import live
 
     live(channel, journal, spec, slot)

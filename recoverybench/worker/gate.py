@@ -15,9 +15,6 @@ import resource
 import socket
 import struct
 
-GATE = "g"
-"""Name of the gate's socket, beside that of the control channel."""
-
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SET_MODE_FILTER = 1
 _TSYNC, _NEW_LISTENER, _TSYNC_ESRCH, _WAIT_KILLABLE = 1, 8, 16, 32
