@@ -50,16 +50,18 @@ class Fault:
         """After the trial, whatever became of it; also when `prepare` or `inject` failed."""
 
 
-def strike(job: Job, victim: Member, name: str, number: signal.Signals) -> None:
+def strike(job: Job, victim: Member, name: str, number: signal.Signals, **more: object) -> None:
     """Send a signal that takes effect at once, and log it as the injection.
 
     The clock is read just before the system call: after it, the supervisor may be
     off the processor while the effect is already there.
     """
-    strike_all(job, [victim], name, number)
+    strike_all(job, [victim], name, number, **more)
 
 
-def strike_all(job: Job, victims: list[Member], name: str, number: signal.Signals) -> None:
+def strike_all(
+    job: Job, victims: list[Member], name: str, number: signal.Signals, **more: object
+) -> None:
     """As `strike`, for several at the same instant; the first one is the trial's victim."""
     for victim in victims:
         if number in _ENDING:
@@ -67,7 +69,7 @@ def strike_all(job: Job, victims: list[Member], name: str, number: signal.Signal
     t = time.monotonic_ns()
     for victim in victims:
         job.signal(victim, number)
-    log_injection(job, name, victims[0], t)
+    log_injection(job, name, victims[0], t, **more)
 
 
 def order(job: Job, victim: Member, name: str, argument: str | None = None) -> None:
@@ -80,8 +82,10 @@ def order(job: Job, victim: Member, name: str, argument: str | None = None) -> N
     log_injection(job, name, victim, t)
 
 
-def log_injection(job: Job, name: str, victim: Member, t: int | None = None) -> None:
-    """The injection took effect at `t` (CLOCK_MONOTONIC ns; default: now).
+def log_injection(
+    job: Job, name: str, victim: Member, t: int | None = None, **more: object
+) -> None:
+    """The injection took effect at `t` (CLOCK_MONOTONIC ns; default: now); `more` is kept with it.
 
     A fault that strikes again in the recovery of the first one is another event: the recovery
     time counts from the first.
@@ -90,7 +94,7 @@ def log_injection(job: Job, name: str, victim: Member, t: int | None = None) -> 
         job.journal.log("again", t, fault=name, worker=victim.rank)
         return
     job.injected = job.journal.log(
-        "inject", t, fault=name, worker=victim.rank, generation=job.generation
+        "inject", t, fault=name, worker=victim.rank, generation=job.generation, **more
     )
 
 

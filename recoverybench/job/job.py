@@ -22,6 +22,7 @@ from recoverybench.job.member import Member
 from recoverybench.job.noticed import Ambush, Noticed
 from recoverybench.job.ports import Ports
 from recoverybench.job.services import Services
+from recoverybench.job.timers import Timers
 from recoverybench.job.watchdog import Limit, Watchdog, last_words
 from recoverybench.journal_writer import Journal
 from recoverybench.launchers.base import How, Launcher
@@ -76,6 +77,7 @@ class Job:
         self.overdue = False
         self.stood_still_s = 0.0
         self._seen = time.monotonic()
+        self._timers = Timers()
         self.members: list[Member] = []
         self._launcher = launcher
         self._logs = logs
@@ -203,6 +205,8 @@ class Job:
             hold,
         )
         member.take(place, kind)
+        if not member.alive:  # it ended on its way here, which nobody has seen of this generation
+            self.note_evidence("process_exit", None, f"{member.name} ended before it had a place")
 
     def _address(self) -> str:
         return f"127.0.0.1:{self._ports.take()}"
@@ -276,6 +280,10 @@ class Job:
         """Every rank has completed the first step of this generation."""
         return self._all(lambda m: m.running == self.generation)
 
+    def progress(self) -> tuple[int, ...]:
+        """The last step that every rank has completed."""
+        return self._board.steps()
+
     def suspended(self) -> bool:
         """Every rank has saved the same step after a notice, and stopped."""
         return self._all(lambda m: m.suspended is not None)
@@ -297,6 +305,10 @@ class Job:
     def begin_deadline(self, deadline_s: float) -> None:
         """From now on the trial's deadline counts."""
         self._deadline = time.monotonic_ns() + round(deadline_s * 1e9)
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do it that many seconds from now, on this loop; never once the job is closed."""
+        self._timers.after(seconds, action)
 
     def pump(self, until: Callable[[], bool], timeout_s: float | None = None) -> bool:
         """Handle whatever happens until the condition holds; returns whether it does.
@@ -324,10 +336,12 @@ class Job:
         if watchdog is not None:
             timeout_s = min(timeout_s, (watchdog.limit_s or TICK_S) / 20)
         self._look_at_the_clock()
-        events = self._selector.select(max(0.0, min(timeout_s, TICK_S)))
+        timeout_s = self._timers.left_s(min(timeout_s, TICK_S))
+        events = self._selector.select(max(0.0, timeout_s))
         self._look_at_the_clock()
         for key, _ in events:
             key.data()
+        self._timers.run()
         if watchdog is not None:
             late = watchdog.look()
             if late is not None:
@@ -447,6 +461,7 @@ class Job:
 
     def close(self) -> None:
         """End every process of the job and give everything back."""
+        self._timers.clear()
         try:
             # The coordination service goes last: its clients abort when it ends before them.
             for last in (False, True):
