@@ -31,6 +31,7 @@ CHECKS: tuple[tuple[str, Examine], ...] = (
     ("leftovers", software.leftovers),
     ("network namespaces", rights.network_namespaces),
     ("nftables", rights.nftables),
+    ("storage gate", rights.storage_gate),
     ("control groups", rights.control_groups),
     ("browser", software.browser),
 )

@@ -1,4 +1,4 @@
-"""Checks of rights that faults of the network, of memory and of cores need."""
+"""Checks of rights that faults of the network, of storage, of memory and of cores need."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from recoverybench import capabilities
 from recoverybench.doctor.check import Check
 
 _TIMEOUT_S = 10.0
@@ -31,6 +32,15 @@ def nftables(name: str) -> Check:
     if error is not None:
         return Check(name, "missing", f"{error}: {_WITHOUT}", "run as root")
     return Check(name, "ok", "rules can be set")
+
+
+def storage_gate(name: str) -> Check:
+    """Whether a process may answer for the file operations of another one."""
+    why = capabilities.MISSING["user-notification"]()
+    if why is not None:
+        advice = "Linux 5.14 or newer, and a container whose profile allows seccomp"
+        return Check(name, "missing", f"{why}: {_WITHOUT}", advice)
+    return Check(name, "ok", "file operations can be intercepted")
 
 
 def control_groups(name: str, root: Path = Path("/")) -> Check:
