@@ -26,6 +26,7 @@ from recoverybench.job.timers import Timers
 from recoverybench.job.watchdog import Limit, Watchdog, last_words
 from recoverybench.journal_writer import Journal
 from recoverybench.launchers.base import How, Launcher
+from recoverybench.network import Network
 from recoverybench.protocol import GATE, Board, JobSpec, Place
 
 PROBE_S = 0.5
@@ -70,9 +71,11 @@ class Job:
         self.seed = seed
         self.journal = journal
         self.generation = 0
-        self.world = spec.workers
+        self.world = spec.processes
         self.evidence: list[Noticed] = []
         self.ambush: Ambush | None = None
+        self.network: Network | None = None
+        self.coordinator = ""
         self.injected: int | None = None
         self.overdue = False
         self.stood_still_s = 0.0
@@ -90,8 +93,9 @@ class Job:
             self.pump,
         )
         self._attempts: dict[int, int] = {}
+        self._reached: set[tuple[str, int]] = set()
         self._ports = Ports()
-        self._board = Board(Path(spec.board), spec.workers, create=True)
+        self._board = Board(Path(spec.board), spec.processes, create=True)
         self._watchdog = Watchdog(self._board, watchdog) if watchdog.set else None
         self._watched = -1
         self._hub = Hub(directory / "s")
@@ -140,9 +144,12 @@ class Job:
         attempt = self._attempts.get(key, -1) + 1
         self._attempts[key] = attempt
         log = self._logs / f"{slot}.{attempt}.log"
-        process = self._launcher.start(self._hub.address, slot, attempt, how, log)
+        machine = self.network.machine(slot) if self.network is not None else None
+        process = self._launcher.start(
+            self._hub.address, slot, attempt, how, log, machine.path if machine else None
+        )
         self.journal.log("spawn", worker=key, attempt=attempt, pid=process.pid, how=how)
-        member = Member(slot, rank, attempt, process)
+        member = Member(slot, rank, attempt, process, machine)
         member.outbox.append(self.spec.as_message())
         self.members.append(member)
         self._selector.register(process.fd, selectors.EVENT_READ, lambda: self._exited(member))
@@ -160,14 +167,15 @@ class Job:
     def begin(self) -> str:
         """Have the coordination service of this generation; returns its address."""
         with self.span("start the coordination service"):
-            return self._services.begin(self.generation, self.world)
+            self.coordinator = self._services.begin(self.generation, self.world)
+        return self.coordinator
 
     def begin_generation(self, world: int | None = None) -> str:
         """Count one generation on, of `world` processes (default: all); returns the address of
         its coordination service.
         """
         self.generation += 1
-        self.world = self.spec.workers if world is None else world
+        self.world = self.spec.processes if world is None else world
         return self.begin()
 
     def service(self) -> Member | None:
@@ -209,7 +217,11 @@ class Job:
             self.note_evidence("process_exit", None, f"{member.name} ended before it had a place")
 
     def _address(self) -> str:
-        return f"127.0.0.1:{self._ports.take()}"
+        host = "127.0.0.1"
+        if self.network is not None:
+            slot = self._services.slot(self.generation) if self._services.external else 0
+            host = self.network.machine(slot).address
+        return f"{host}:{self._ports.take()}"
 
     def end(self, members: Iterable[Member], why: str) -> list[Member]:
         """SIGKILL; returns those that were alive. `await_ended` waits for them."""
@@ -263,10 +275,17 @@ class Job:
         asked = self.survivors()
         for member in asked:
             member.tell({"kind": "ping", "id": self._probes})
-        answered = lambda: all(self._probes in m.pongs or not m.alive for m in asked)  # noqa: E731
+            if self.network is not None and member.machine is not None:
+                self.network.echo.ask(member.machine.address, self._probes)
+        answered = lambda: all(self._answered(m) or not m.alive for m in asked)  # noqa: E731
         with self.span("probe the workers"):
             self.pump(answered, PROBE_S)
-        return [m for m in asked if m.alive and self._probes not in m.pongs]
+        return [m for m in asked if m.alive and not self._answered(m)]
+
+    def _answered(self, member: Member) -> bool:
+        """The last probe: by its process, and by its machine where that has a network."""
+        reached = member.machine is None or (member.machine.address, self._probes) in self._reached
+        return reached and self._probes in member.pongs
 
     def dead(self) -> list[Member]:
         """Members of the current generation whose process has ended."""
@@ -301,6 +320,17 @@ class Job:
         return any(not m.alive or m.failed is not None for m in self.ranks())
 
     # The loop
+
+    def join_network(self, network: Network) -> None:
+        """Have every process from now on live on a machine of that network, which ends with the
+        job.
+        """
+        self.network = network
+        self._selector.register(
+            network.echo.socket,
+            selectors.EVENT_READ,
+            lambda: self._reached.update(network.echo.answers()),
+        )
 
     def begin_deadline(self, deadline_s: float) -> None:
         """From now on the trial's deadline counts."""
@@ -391,6 +421,11 @@ class Job:
                 )
             elif message["kind"] == "hold":
                 self._spring(member)
+            elif message["kind"] == "arrived" and self._all(
+                lambda m: m.alive and m.arrived == self.generation
+            ):
+                for arrived in self.ranks():
+                    arrived.tell({"kind": "go"})
 
     def _note(self, mechanism: str, detail: str, generation: int) -> None:
         self.evidence.append(Noticed(mechanism, detail, generation))
@@ -486,6 +521,8 @@ class Job:
             self._selector.close()
             self._hub.close()
             self._ports.close()
+            if self.network is not None:
+                self.network.close()
             if self.gate is not None:
                 self.gate.close()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from recoverybench.job.hub import Connection
 from recoverybench.launchers.base import Ended, Process
+from recoverybench.network import Machine
 from recoverybench.protocol import Message, Place
 
 
@@ -18,11 +19,13 @@ class Member:
         slot: its place in the launcher: a rank, or above the ranks for a standby.
         rank: the rank it has; None for a standby without one. index: its process index.
         attempt: incarnation of its rank (of its slot while it has no rank).
-        process: the launcher's handle. connection: None until its ``hello``.
+        process: the launcher's handle. machine: where it lives; None: on this host's network.
+        connection: None until its ``hello``.
         generation: the one it has a place in; -1: none.
         outbox: messages for when it connects.
         ready: a standby has its imports done.
         serving: address of the coordination service that it is; None: it is none.
+        arrived: the last generation that it is about to join.
         held: the point at which it waits, and the step; None: it does not wait.
         running: the last generation whose first step it completed. running_at: when it said
             so (time.monotonic, s). done: the job is done.
@@ -38,12 +41,14 @@ class Member:
     rank: int | None
     attempt: int
     process: Process
+    machine: Machine | None = None
     connection: Connection | None = None
     generation: int = -1
     index: int = -1
     outbox: list[Message] = field(default_factory=list)
     ready: bool = False
     serving: str | None = None
+    arrived: int = -1
     held: tuple[str, int] | None = None
     running: int = -1
     running_at: float | None = None
@@ -92,6 +97,8 @@ class Member:
                 self.serving = str(message["address"])
             case "hold":
                 self.held = str(message["at"]), int(message["step"])
+            case "arrived":
+                self.arrived = int(message["generation"])
             case "suspended":
                 self.suspended = int(message["step"]), int(message["stopped_ns"])
             case "left":

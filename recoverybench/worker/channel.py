@@ -36,6 +36,7 @@ class Channel:
     Attributes:
         on_rejoin: called by the reading thread before a ``rejoin`` is put in the queue, to
             free a main thread that waits for a worker which will never come.
+        healthy: asked by the reading thread before it answers a probe.
         asides: orders for a main thread that trains, which looks here between two steps.
     """
 
@@ -44,6 +45,7 @@ class Channel:
         self._socket.connect(path)
         self._orders: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self.on_rejoin: Callable[[], None] = lambda: None
+        self.healthy: Callable[[], bool] = lambda: True
         self.asides: collections.deque[Message] = collections.deque()
         self.send("hello", slot=slot, attempt=attempt, pid=os.getpid())
         threading.Thread(target=self._read, name="rb-channel", daemon=True).start()
@@ -61,6 +63,18 @@ class Channel:
             pass
         return message
 
+    def everybody_is_there(self) -> bool:
+        """Block until the generation can be joined; False: another one is to be joined instead,
+        and that order is the next one.
+        """
+        while True:
+            message = self._orders.get()
+            if message["kind"] == "go":
+                return True
+            if message["kind"] == "rejoin":
+                self._orders.put(message)
+                return False
+
     def released(self) -> bool:
         """Block a main thread that holds; False: there is an aside, True: it may go on."""
         while not self.asides:
@@ -74,7 +88,8 @@ class Channel:
             for line in lines:
                 message = json.loads(line)
                 if message["kind"] == "ping":
-                    self.send("pong", id=message["id"])
+                    if self.healthy():
+                        self.send("pong", id=message["id"])
                 elif message["kind"] == "exit":
                     os._exit(0)
                 elif message["kind"] in _ASIDES:

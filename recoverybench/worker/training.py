@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src.distributed import global_state
+from jax.sharding import Mesh
 
 from recoverybench.journal_writer import Journal
 from recoverybench.protocol import Board, JobSpec, Place
@@ -55,8 +56,13 @@ class Equipment:
                 self.spec.compile_cache, Path(self.spec.executables), *key, self._program
             )
             with self.journal.span("read the executable store"):
-                self.executables[key].preload()
+                self.executables[key].preload(("init", self.step_function))
         return self.executables[key]
+
+    @property
+    def step_function(self) -> str:
+        """Which of the compiled steps the job trains with (see `Program.lower`)."""
+        return "step" if self.spec.donate else "step-kept"
 
     def part(self, place: Place, agree: Agree) -> Part:
         """What a state source gets of one generation."""
@@ -99,16 +105,10 @@ class Generation:
             pipeline = equipment.pipeline(place.index, place.world)
         executables = equipment.executables_of(place.index, place.world)
         self._hold("rendezvous")
-        mesh = runtime.join(
-            place,
-            spec.heartbeat_s,
-            spec.init_timeout_s,
-            journal,
-            serve=spec.coordinator == "worker0",
-        )
-        places = Shardings.of(mesh)
+        self._await_everybody()
+        places = Shardings.of(self._join())
         journal.log("rendezvous")
-        self.source = open_source(spec.state_source, equipment.part(place, self._agree))
+        self.source = self._open_source()
         leaves, start, copy = self._state(executables, places, pipeline)
         self._hold("compile")
         loop = Loop(
@@ -134,6 +134,22 @@ class Generation:
                 "digest", what="restored", step=start, digest=digest(copy), leaves=len(copy)
             )
         return end
+
+    def _join(self) -> Mesh:
+        """Meet the others; returns the mesh over everybody's devices."""
+        spec = self._equipment.spec
+        return runtime.join(
+            self._place,
+            spec.heartbeat_s,
+            spec.init_timeout_s,
+            self._journal,
+            serve=spec.coordinator == "worker0",
+        )
+
+    def _open_source(self) -> StateSource:
+        """This generation's access to the state source."""
+        part = self._equipment.part(self._place, self._agree)
+        return open_source(self._equipment.spec.state_source, part)
 
     def _state(
         self, executables: Executables, places: Shardings, pipeline: Pipeline
@@ -176,9 +192,8 @@ class Generation:
         return leaves, step, copy
 
     def _step_function(self, executables: Executables, places: Shardings) -> Any:
-        function = "step" if self._equipment.spec.donate else "step-kept"
         with self._journal.span("get the step function"):
-            step_fn, status = executables.get(function, places)
+            step_fn, status = executables.get(self._equipment.step_function, places)
         self._journal.log("compile_cache", function="step", status=status)
         self._journal.log("compiled")
         return step_fn
@@ -188,6 +203,20 @@ class Generation:
         equipment.channel.send("running", generation=self._place.generation)
         while equipment.retired:  # everybody is in the new generation now
             runtime.retire(equipment.retired.pop())
+
+    def _await_everybody(self) -> None:
+        """Join a new generation only once all its workers are there to join it.
+
+        Inside JAX's connection nothing but its timeout ends the wait for a worker that died
+        on the way; here the supervisor does.
+        """
+        place, channel = self._place, self._equipment.channel
+        if place.generation == 0 or not self._equipment.spec.rejoin:
+            return
+        with self._journal.span("wait for everybody"):
+            channel.send("arrived", generation=place.generation)
+            if not channel.everybody_is_there():
+                raise RuntimeError("peer lost: another worker ended before everybody was there")
 
     def _hold(self, point: str) -> None:
         hold_at(self._equipment.channel, self._place, point, 0, None)
