@@ -109,6 +109,7 @@ SUPERVISOR_EVENTS: Final = (
     "notice",  # a preemption notice was sent (SIGTERM), before the injection
     "inject",  # `fault`, `worker`, `generation`: the one that was broken
     "again",  # `fault`, `worker`: the fault struck once more, in the recovery
+    "undone",  # `fault`, `worker`: a fault that lasts for a time has been undone
     "evidence",  # `mechanism`, `worker`, `detail`
     "act",  # `strategy`, `generation`
     "transition",  # `kind` (resume|grow), `generation`: set up anew, with nothing broken

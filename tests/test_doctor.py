@@ -253,7 +253,7 @@ def test_rights_without_the_tool(look: doctor.Examine, monkeypatch: pytest.Monke
 def test_rights_that_are_refused(
     look: doctor.Examine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for tool in ("unshare", "nft"):
+    for tool in ("ip", "nft"):
         path = tmp_path / tool
         path.write_text("#!/bin/sh\necho 'Operation not permitted' >&2\nexit 1\n")
         path.chmod(0o755)

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 from recoverybench import capabilities
 from recoverybench.doctor.check import Check
+from recoverybench.network import tried
 
-_TIMEOUT_S = 10.0
 _WITHOUT = "faults that need it are left out"
 
 
 def network_namespaces(name: str) -> Check:
-    """Whether a process may have a network of its own."""
-    if shutil.which("unshare") is None:
-        return Check(name, "missing", f"no unshare command: {_WITHOUT}", "install util-linux")
-    error = _refused(["unshare", "--net", "true"])
-    if error is not None:
-        return Check(name, "missing", f"{error}: {_WITHOUT}", "run as root")
-    return Check(name, "ok", "a process may have its own network")
+    """Whether a worker may have a network of its own."""
+    return _tried(name, tried.namespaces(), "a worker may have its own network", "iproute2")
 
 
 def nftables(name: str) -> Check:
-    """Whether packets can be dropped, tried in a network namespace that ends with the try."""
-    if shutil.which("nft") is None:
-        return Check(name, "missing", f"no nft command: {_WITHOUT}", "install nftables")
-    error = _refused(["unshare", "--net", "nft", "add", "table", "inet", "recoverybench"])
-    if error is not None:
-        return Check(name, "missing", f"{error}: {_WITHOUT}", "run as root")
-    return Check(name, "ok", "rules can be set")
+    """Whether packets can be dropped there."""
+    return _tried(name, tried.nftables(), "rules can be set", "nftables")
 
 
 def storage_gate(name: str) -> Check:
@@ -57,17 +45,9 @@ def control_groups(name: str, root: Path = Path("/")) -> Check:
     return Check(name, "ok", f"version {version}, writable")
 
 
-def _refused(command: list[str]) -> str | None:
-    """Run a command to its end; None if it was allowed, else what it said."""
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    if done.returncode == 0:
-        return None
-    lines = done.stderr.strip().splitlines()
-    return lines[-1] if lines else f"exit code {done.returncode}"
+def _tried(name: str, why: str | None, found: str, package: str) -> Check:
+    """What a try gave: None, or why it failed."""
+    if why is None:
+        return Check(name, "ok", found)
+    advice = f"install {package}" if why.endswith(" command") else "run as root"
+    return Check(name, "missing", f"{why}: {_WITHOUT}", advice)

@@ -46,13 +46,17 @@ class Services:
         address = self._address()
         if not self.external:
             return address
-        member = self._spawn(_SLOTS + generation)
+        member = self._spawn(self.slot(generation))
         self.members.append(member)
         member.tell({"kind": "serve", "address": address, "world": world})
         self._await(lambda: member.serving is not None or not member.alive)
         if member.serving is None:
             raise HarnessError(f"the coordination service did not come up: {member.process.log}")
         return address
+
+    def slot(self, generation: int) -> int:
+        """Where the launcher has the external service of that generation."""
+        return _SLOTS + generation
 
     def current(self) -> Member | None:
         """The external service of the current generation; None: gone, or there is none."""

@@ -73,6 +73,10 @@ class Watchdog:
         return f"no step completed for {late_s:.3g} s: at {min(steps)}"
 
 
+_STATUS = "absl::Status: "
+"""What follows is why JAX's client of the coordination service ended its process."""
+
+
 def last_words(log: Path) -> tuple[str, str]:
     """(mechanism, reason) of a worker that ended by itself, from what it last wrote.
 
@@ -86,8 +90,11 @@ def last_words(log: Path) -> tuple[str, str]:
     except OSError:
         return "process_exit", ""
     fatal = [line for line in text.splitlines() if line.startswith(("F", "*** ")) or "rror" in line]
-    reason = f" ({fatal[-1].strip()[:200]})" if fatal else ""
+    said = [line.partition(_STATUS)[2] for line in fatal if _STATUS in line] or fatal
+    reason = f" ({said[-1].strip()[:200]})" if said else ""
     lowered = text.lower()
-    if "heartbeat timeout" in lowered or "heartbeat" in reason.lower():
+    if "heartbeat timeout" in lowered or "heartbeats)" in lowered or "/heartbeat" in lowered:
         return "heartbeat", reason
+    if "failed to send rpc to coordination service" in lowered:
+        return "coordinator_connection", reason
     return "process_exit", reason

@@ -37,8 +37,19 @@ class Ended:
 class Launcher(Protocol):
     """Starts and ends workers."""
 
-    def start(self, address: str, slot: int, attempt: int, how: How, log: Path) -> Process:
+    def start(
+        self,
+        address: str,
+        slot: int,
+        attempt: int,
+        how: How,
+        log: Path,
+        network: str | None = None,
+    ) -> Process:
         """Start a worker that will connect to the control channel at `address`.
+
+        Args:
+            network: file of the network namespace that it is to live in; None: the launcher's.
 
         Raises:
             HarnessError: it could not be started.

@@ -21,13 +21,14 @@ from pathlib import Path
 from recoverybench.errors import HarnessError
 from recoverybench.launchers.base import Ended, How, Process
 from recoverybench.leftovers import owner_mark
+from recoverybench.network.network import SUBNET
 from recoverybench.protocol import OWNER_VARIABLE, SPAWN_NS
 
 _PR_SET_CHILD_SUBREAPER = 36
 _FORK_SERVER_START_S = 120.0
 _FORK_S = 30.0
 # gRPC sends even loopback through a proxy, unless this names it; nothing else reads it.
-_NO_PROXY = {"no_grpc_proxy": "127.0.0.1,localhost"}
+_NO_PROXY = {"no_grpc_proxy": f"127.0.0.1,localhost,{SUBNET}"}
 
 
 class Local:
@@ -62,12 +63,20 @@ class Local:
             )
         self._ready = False
 
-    def start(self, address: str, slot: int, attempt: int, how: How, log: Path) -> Process:
+    def start(
+        self,
+        address: str,
+        slot: int,
+        attempt: int,
+        how: How,
+        log: Path,
+        network: str | None = None,
+    ) -> Process:
         """See `launchers.base.Launcher.start`."""
         if how == "warm":
-            pid = self._fork(address, slot, attempt, log)
+            pid = self._fork(address, slot, attempt, log, network)
         else:
-            pid = self._exec(address, slot, attempt, log)
+            pid = self._exec(address, slot, attempt, log, network)
         process = Process(pid, os.pidfd_open(pid), how, log)
         self._running[pid] = process
         return process
@@ -104,9 +113,9 @@ class Local:
                         pipe.close()
             self._forks = None
 
-    def _exec(self, address: str, slot: int, attempt: int, log: Path) -> int:
+    def _exec(self, address: str, slot: int, attempt: int, log: Path, network: str | None) -> int:
         with log.open("ab") as output:
-            arguments = (address, str(slot), str(attempt))
+            arguments = [address, str(slot), str(attempt), *([network] if network else [])]
             child = subprocess.Popen(
                 [sys.executable, "-P", "-m", "recoverybench.worker", *arguments],
                 stdin=subprocess.DEVNULL,
@@ -119,13 +128,17 @@ class Local:
         child.returncode = 0
         return child.pid
 
-    def _fork(self, address: str, slot: int, attempt: int, log: Path) -> int:
+    def _fork(
+        self, address: str, slot: int, attempt: int, log: Path, network: str | None = None
+    ) -> int:
         self.prepare()
         assert self._forks is not None and self._forks.stdin and self._forks.stdout
         if not self._ready:
             self._answer(_FORK_SERVER_START_S)
             self._ready = True
         asked = {"socket": address, "slot": str(slot), "attempt": str(attempt), "log": str(log)}
+        if network is not None:
+            asked["network"] = network
         try:
             self._forks.stdin.write(json.dumps(asked).encode() + b"\n")
             self._forks.stdin.flush()

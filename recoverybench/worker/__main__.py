@@ -1,6 +1,7 @@
 """Entry of a worker that is started cold: ``python -m recoverybench.worker SOCKET SLOT ATTEMPT``.
 
-It connects before it imports, so that the job's description arrives meanwhile.
+A fourth argument is the network namespace that it is to live in. It connects before it
+imports, so that the job's description arrives meanwhile.
 """
 
 from __future__ import annotations
@@ -16,4 +17,8 @@ if __name__ == "__main__":
     from recoverybench.worker.boot import main
 
     parenthood.die_with(parenthood.supervisor())
-    main(sys.argv[1:], _STARTED_NS)
+    if len(sys.argv) > 4:
+        from recoverybench.worker import links
+
+        links.enter(sys.argv[4])
+    main(sys.argv[1:4], _STARTED_NS)

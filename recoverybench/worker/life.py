@@ -69,7 +69,8 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
             workload.load(spec.workload, spec.data),
         )
         load_source(spec.state_source)
-    channel.on_rejoin = runtime.disconnect
+    channel.on_rejoin = runtime.let_go
+    channel.healthy = runtime.healthy
     order = _first_order(channel, journal, slot >= spec.workers)
     if order["kind"] == "serve":
         _serve(channel, spec, order)

@@ -31,6 +31,7 @@ from jax.sharding import Mesh
 
 from recoverybench.journal_writer import Journal
 from recoverybench.protocol import Place
+from recoverybench.worker import links
 
 _disconnecting = threading.Lock()
 
@@ -117,7 +118,24 @@ def join(
             cluster_detection_method="deactivate",
         )
     with journal.span("open the backend"):
+        _bind_collectives(links.own_address(place.coordinator))
         return Mesh(np.array(jax.devices()), ("data",))
+
+
+def _bind_collectives(address: str | None) -> None:
+    """Have Gloo listen at this address; None: at that of the host's name, as it does by itself.
+
+    A name says nothing in a network of one's own, or leads to another network.
+    """
+    if address is None:
+        return
+
+    def client() -> Any:
+        return xla_bridge.make_cpu_client(
+            _jax.make_gloo_tcp_collectives(global_state.client, hostname=address)
+        )
+
+    xla_bridge.register_backend_factory("cpu", client, priority=0, fail_quietly=False)
 
 
 @contextmanager
@@ -184,6 +202,22 @@ def disconnect() -> None:
         if preemption is not None:
             preemption.shutdown()
         del preemption
+
+
+def healthy() -> bool:
+    """Whether this worker reaches what it cannot do without. From any thread."""
+    coordinator = global_state.coordinator_address
+    return coordinator is None or links.reaches(coordinator)
+
+
+def let_go() -> None:
+    """Free a main thread that waits for a worker which will never come: at a barrier, or in a
+    collective whose packets are lost. From any thread.
+    """
+    coordinator = global_state.coordinator_address
+    disconnect()
+    if coordinator is not None:
+        links.cut(coordinator)
 
 
 def retire(service: Any) -> None:

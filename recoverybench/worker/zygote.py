@@ -4,10 +4,10 @@ A healthy job from cold starts costs two cores four seconds of imports a trial, 
 which is being measured. Forking is safe as long as no backend was opened here: XLA's
 threads do not survive a fork.
 
-Requests are JSON lines on stdin, ``{"socket", "slot", "attempt", "log"}``; the answer is
-the worker's pid as a line on stdout. The worker is not our child: the process between us
-exits at once, so that the supervisor, as the nearest subreaper, becomes its parent, sees
-its end, and is the process whose death kills it.
+Requests are JSON lines on stdin, ``{"socket", "slot", "attempt", "log"}``, and ``"network"``
+for a worker with a network of its own; the answer is the worker's pid as a line on stdout.
+The worker is not our child: the process between us exits at once, so that the supervisor, as
+the nearest subreaper, becomes its parent, sees its end, and is the process whose death kills it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import os
 import sys
 import time
 
-from recoverybench.worker import boot, parenthood
+from recoverybench.worker import boot, links, parenthood
 
 
 def main() -> None:
@@ -59,6 +59,8 @@ def _between(request: dict[str, str], supervisor: int, write_end: int) -> None:
     os.closerange(3, 256)
     parenthood.await_adoption(between)
     parenthood.die_with(supervisor)
+    if "network" in request:
+        links.enter(request["network"])
     boot.main([request["socket"], request["slot"], request["attempt"]], int(request["t"]))
 
 
