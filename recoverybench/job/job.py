@@ -380,8 +380,11 @@ class Job:
     def _look_at_the_clock(self) -> None:
         """Notice that this process stood still, once the injection has been made."""
         now = time.monotonic()
-        if self.injected is not None and now - self._seen > STILL_S:
-            self.stood_still_s = max(self.stood_still_s, now - self._seen)
+        if self.injected is not None:
+            # From the injection on: before it, a fault may work on files for a while.
+            still_s = now - max(self._seen, self.injected / 1e9)
+            if still_s > STILL_S:
+                self.stood_still_s = max(self.stood_still_s, still_s)
         self._seen = now
 
     def _to_be_watched(self) -> bool:
