@@ -244,7 +244,7 @@ def test_an_error_reaches_the_worker_and_nothing_the_disk(start: Callable[..., W
 def test_every_thread_is_under_the_filter(start: Callable[..., Worker]) -> None:
     worker = start()
     worker.gate.impose(Broken(errno.EROFS, frozenset({"create"})))
-    worker.say("above.set()")
+    worker.say("above.set() or before.join()")
     heard = [worker.hear()[0], worker.hear()[0]]
     assert errno.EROFS in heard
 
@@ -263,7 +263,9 @@ def test_a_delay_takes_its_time(start: Callable[..., Worker]) -> None:
     worker = start()
     worker.gate.impose(Bandwidth(50.0))
     worker.say("write('20/a')[0]")
-    assert worker.hear() == [10, pytest.approx(0.2, abs=0.15)]
+    written, took_s = worker.hear()
+    assert written == 10
+    assert took_s >= 0.2
 
 
 @pytest.mark.parametrize(
