@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -36,6 +37,8 @@ def main(arguments: list[str], started_ns: int) -> None:
         arguments: socket path, slot, attempt.
         started_ns: when this process began to run Python, ns.
     """
+    # A supervisor that a script started in the background ignores SIGINT, and so would we.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     slot = int(arguments[1])
     channel = Channel(arguments[0], slot, int(arguments[2]))
     spec = JobSpec.of(channel.order())
