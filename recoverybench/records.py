@@ -58,11 +58,19 @@ class Verification:
     Attributes:
         passed: everything that was compared was equal. None: nothing could be compared.
         reference: id of the reference run's record.
-        losses_compared: steps whose loss was compared, bit for bit, joined on the step.
-        digests_compared: state digests compared (restored with saved, final with reference).
+        losses_compared: steps whose loss was compared, joined on the step; bit for bit, but
+            for `losses_within` of them.
+        digests_compared: state digests compared (restored with saved, final with reference;
+            with a tolerance, the final state by the norms of its leaves).
         samples_checked: samples in the account since the restored step.
         samples_ok: each of them was seen exactly once, and was the one the reference saw.
         first_difference: one line, None where `passed`.
+        losses_within: steps that fewer workers computed, or that came after such steps:
+            their losses were compared within a tolerance.
+        tolerance: the relative difference that the final state may have; None: no bit may
+            differ anywhere.
+        largest_difference: the largest relative difference that was found within a
+            tolerance; None where there is none.
     """
 
     passed: bool | None
@@ -72,6 +80,31 @@ class Verification:
     samples_checked: int
     samples_ok: bool | None
     first_difference: str | None
+    losses_within: int = 0
+    tolerance: float | None = None
+    largest_difference: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """The job was set up anew with nothing broken.
+
+    Attributes:
+        kind: ``resume`` (ended and started again, before the injection) | ``grow`` (back to
+            all workers, after it).
+        generation: the one that it began.
+        step: last step completed before it.
+        paused_s: last step completed before it -> first step completed after it; None: there
+            is none.
+        phases: from the moment it was begun: ``teardown`` … ``first_step``, seconds; those
+            that were reached.
+    """
+
+    kind: str
+    generation: int
+    step: int | None
+    paused_s: float | None
+    phases: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +140,7 @@ class TrialRecord:
         recovery_s, time_to_progress_s: None when not reached.
         unattributed_s: time on the critical path that no span covers.
         verify_s: time on the critical path that our own verification took; it is in no phase.
-        step_before: last step completed before the injection.
+        step_before: last step completed before the injection, in the generation it broke.
         restored_step: step the state came back from. lost_steps: step_before - restored_step.
         detected_by: first mechanism; detection_evidence: each mechanism with its time.
         compile_cache: worker (as text) -> state of the step function's cache.
@@ -120,6 +153,19 @@ class TrialRecord:
         steady_step_s: median step before the injection, seconds.
         simulated: True where the fault was simulated.
         harness: sizes and costs of the harness itself.
+        workers: processes of the job; None (old records): as the topology says.
+        recoveries: how many were begun; the last one is the one that is timed.
+        transitions: see `Transition`.
+        restore_tier: where the state came from: ``storage`` | ``local`` | ``memory`` |
+            ``peer``; several workers' tiers are joined by ``+``.
+        restore_received_bytes: bytes that workers got from one another, all together.
+        harmless: nothing is lost by the fault, so whatever alarmed was wrong.
+        false_alarms: mechanisms and observers that alarmed at a harmless fault, before the
+            strategy acted: what comes later is that recovery's own doing.
+        preemption_save: whether every worker saved and stopped after a preemption notice;
+            None: there was no notice.
+        soak: of a job with many injections, one record each: ``index`` of this one,
+            ``injections`` in all, ``goodput`` (0 to 1), ``wall_s`` and ``steps`` of the job.
     """
 
     trial: str
@@ -155,6 +201,15 @@ class TrialRecord:
     steady_step_s: float | None
     simulated: bool = False
     harness: dict[str, Any] = field(default_factory=dict)
+    workers: int | None = None
+    recoveries: int = 0
+    transitions: tuple[Transition, ...] = ()
+    restore_tier: str | None = None
+    restore_received_bytes: int | None = None
+    harmless: bool = False
+    false_alarms: int = 0
+    preemption_save: bool | None = None
+    soak: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON data, in the order of the fields."""
@@ -171,5 +226,6 @@ class TrialRecord:
         d["restore_tried"] = tuple(d["restore_tried"])
         d["load"] = tuple(d["load"])
         d["memory_available_bytes"] = tuple(d["memory_available_bytes"])
+        d["transitions"] = tuple(Transition(**t) for t in d.get("transitions", ()))
         d["verify"] = Verification(**d["verify"]) if d["verify"] is not None else None
         return cls(**d)

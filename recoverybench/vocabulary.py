@@ -91,8 +91,8 @@ WORKER_EVENTS: Final = (
     "step",  # `step`, `loss`, `samples` (ids of this worker's rows), `t0` (start, ns)
     "save",  # asynchronous save of `step` has been handed to Orbax
     "committed",  # a save of `step` is durable
-    "digest",  # `what` (saved|restored|final), `step`, `digest`, `leaves`
-    "restore",  # `step`, `bytes`, `tried` (steps and why each failed)
+    "digest",  # `what` (saved|restored|final), `step`, `digest`, `leaves`; final: `norms`
+    "restore",  # `step`, `bytes`, `tried` (steps and why each failed), `tier`, `received`
     "compile_cache",  # `function`, `status`
     "error",  # `mechanism`, `type`, `message`
     "assigned",  # a standby has been given a rank: `slot`, `rank`
@@ -117,6 +117,14 @@ SUPERVISOR_EVENTS: Final = (
     "deadline",
     "end",
 )
+
+RESTORE_TIERS: Final = (
+    "storage",  # the persistent path
+    "local",  # the node's own storage
+    "memory",  # a copy in the worker's own memory
+    "peer",  # from the memory of another worker
+)
+"""Where a state can come back from."""
 
 CACHE_STATES: Final = (
     "executable",  # loaded from the executable store: neither traced nor compiled

@@ -15,6 +15,7 @@ from recoverybench.records import TrialRecord
 from recoverybench.vocabulary import MILESTONES, PHASES, WORKER_MILESTONES
 from tests.histories import (
     STEPS,
+    WORKERS,
     Files,
     at,
     faultless,
@@ -35,6 +36,7 @@ def record_of(files: Files, **changes: Any) -> TrialRecord:
         "cell": make_cell(),
         "rep": 2,
         "seed": 5,
+        "workers": WORKERS,
         "reference": reference(),
         "load": (0.5, 1.5),
         "memory_available_bytes": (10, 9),

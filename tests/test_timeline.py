@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recoverybench.analysis.history import History
-from recoverybench.analysis.timeline import Timeline, covered, detail_of, timeline
+from recoverybench.analysis.milestones import covered
+from recoverybench.analysis.timeline import Timeline, detail_of, timeline
 from recoverybench.vocabulary import MILESTONES, PHASES, RECOVERY_PHASES, WORKER_MILESTONES
 from tests.histories import (
     INJECT,

@@ -34,7 +34,7 @@ def verified(files: Files, **changes: Any) -> Verification:
     arguments: dict[str, Any] = {
         "workers": WORKERS,
         "generation": 1,
-        "restored_step": RESTORED,
+        "restored": RESTORED,
     }
     given_reference = changes.pop("reference", reference())
     return check(History.of(journals(files)), given_reference, **(arguments | changes))
@@ -215,12 +215,12 @@ def test_a_trial_that_was_cut_off_differs_in_nothing_and_proves_nothing() -> Non
 
 def test_nothing_to_compare() -> None:
     assert verified(recovery(), reference=None) == Verification(None, None, 0, 0, 0, None, None)
-    found = verified({}, generation=None, restored_step=None)
+    found = verified({}, generation=None, restored=None)
     assert (found.passed, found.samples_ok) == (None, None)
 
 
 def test_a_job_that_needed_no_recovery_is_compared_as_it_is() -> None:
-    found = verified(faultless(), generation=None, restored_step=None)
+    found = verified(faultless(), generation=None, restored=None)
     assert (found.passed, found.samples_checked, found.digests_compared) == (True, 180, 3)
 
 

@@ -26,7 +26,8 @@ def early_effect(history: History, inject: Line, witnesses: Sequence[Line]) -> s
     """Evidence or an action of the strategy before what causes it."""
     notice = min((line["t"] for line in history.named("notice")), default=None)
     for line in history.named("evidence", "error"):
-        early = line.get("mechanism") in EVIDENCE and line["t"] < inject["t"]
+        alarm = line.get("mechanism") in EVIDENCE and concerns(line, inject)
+        early = alarm and line["t"] < inject["t"]
         # A preemption is announced: what was noticed after the notice is no false alarm.
         if early and (notice is None or line["t"] < notice):
             return _too_early(line, inject)
@@ -38,6 +39,15 @@ def early_effect(history: History, inject: Line, witnesses: Sequence[Line]) -> s
         if line["t"] < witnesses[0]["t"]:
             return _too_early(line, witnesses[0])
     return None
+
+
+def concerns(line: Line, inject: Line) -> bool:
+    """Whether what a worker noticed is about the generation that was broken, or a later one.
+
+    The end of a healthy generation, which is resumed, may reach a worker as an error.
+    """
+    generation: int | None = line.get("generation")
+    return generation is None or generation >= int(inject.get("generation", 0))
 
 
 def _too_early(line: Line, cause: Line) -> str:

@@ -41,6 +41,8 @@ _FIELDS: dict[str, dict[str, str]] = {
     "exit": {"pid": _INT},
     "evidence": {"mechanism": _TEXT},
     "act": {"generation": _INT},
+    "transition": {"kind": _TEXT, "generation": _INT},
+    "suspended": {"step": _INT, "generation": _INT},
 }
 """What a line of each event must hold, beside `t`, `event`, `worker` and `attempt`."""
 

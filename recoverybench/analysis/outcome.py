@@ -27,7 +27,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from recoverybench.analysis.history import History, who
+from recoverybench.analysis.generations import broken_generation
+from recoverybench.analysis.history import PASSED, Attempt, History, rank_of, who
 
 _FROM_OUTSIDE: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGSTOP")
 """Signals that a process does not send itself when it crashes or is aborted."""
@@ -112,8 +113,10 @@ def foreign_death(history: History, t_inject: int | None, victim: int | None) ->
     Before the injection that is any end of a process that the harness did not bring about.
     After it, a process may crash, be aborted by its runtime or give up: that is the fault's
     doing, and measured. A signal that only comes from outside is not, except for the victim
-    as it was when the fault struck; its replacement is nobody's victim.
+    as it was when the fault struck (once more, where it did so); its replacement is nobody's
+    victim.
     """
+    struck = _struck(history, victim)
     for line in history.named("exit"):
         if line.get("ours"):
             continue
@@ -121,7 +124,23 @@ def foreign_death(history: History, t_inject: int | None, victim: int | None) ->
         if t_inject is not None and line["t"] < t_inject:
             gap_s = (t_inject - line["t"]) / 1e9
             return f"{who(line)} by {how} {gap_s:.3f} s before the injection"
-        struck = (line["worker"], line["attempt"]) == (victim, 0)
-        if line.get("signal") in _FROM_OUTSIDE and not struck:
+        if line.get("signal") in _FROM_OUTSIDE and rank_of(line) not in struck:
             return f"{who(line)} by {how}, which neither we nor the fault sent"
     return None
+
+
+def _struck(history: History, victim: int | None) -> set[Attempt]:
+    """The attempts that the fault broke."""
+    if victim is None:
+        return set()
+    broken = broken_generation(history)
+    found = {
+        rank_of(line)
+        for line in history.named(*PASSED)
+        if line["generation"] == broken and line["worker"] == victim
+    }
+    exits = history.named("exit")
+    for again in history.named("again"):
+        ends = [e for e in exits if e["worker"] == again["worker"] and e["t"] >= again["t"]]
+        found |= {rank_of(e) for e in ends[:1]}
+    return found | ({(victim, 0)} if broken == 0 else set())

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from recoverybench.analysis.history import (
-    History,
-    Journal,
-    Line,
-    attempts_in,
-    name_of,
-    rank_of,
-    who,
+from recoverybench.analysis.generations import (
+    broken_generation,
+    legs,
+    members_of,
+    restores_in,
 )
+from recoverybench.analysis.history import History, Journal, Line, name_of, rank_of, who
 from recoverybench.analysis.outcome import Facts, classify, doubt, foreign_death
+from recoverybench.analysis.reference import Reference
 from recoverybench.analysis.timeline import Timeline, detail_of, timeline
-from recoverybench.analysis.verify import Reference, check, restored_as_saved
+from recoverybench.analysis.transitions import transitions
+from recoverybench.analysis.verify import check, restored_as_saved
 from recoverybench.cells import Cell
 from recoverybench.records import Exit, Span, TrialRecord, Verification
+from recoverybench.vocabulary import RESTORE_TIERS
 
 SPANS_KEPT: Final = 400
 """Spans that a record keeps; `harness["spans_dropped"]` counts the others."""
@@ -39,12 +40,15 @@ def analyse(
     cell: Cell,
     rep: int,
     seed: int,
+    workers: int,
     reference: Reference | None,
     load: tuple[float, float],
     memory_available_bytes: tuple[int, int],
     wall_s: float,
     problem: str | None = None,
     simulated: bool = False,
+    harmless: bool = False,
+    ends: bool = True,
     harness: Mapping[str, Any] | None = None,
 ) -> TrialRecord:
     """The record of one trial.
@@ -52,37 +56,43 @@ def analyse(
     Args:
         journals: all journals of the trial, in any order (`TrialJournals.all`).
         trial, cell, rep, seed: which one it is.
+        workers: processes of the job; as many as the topology has workers, unless one
+            process drives all devices.
         reference: of the same workload, topology and seed, None if there is none.
         load: 1-minute load average at the start and the end.
         memory_available_bytes: likewise.
         wall_s: the whole trial, start of the job to its end.
         problem: what the harness itself knows to be wrong; makes the trial `invalid`.
         simulated: the fault was simulated.
+        harmless: nothing is lost by the fault, and any alarm is a false one.
+        ends: the journals go on to the job's end. Else they are a part of it (see `soak`),
+            and the trial is over when the job runs again and is right as far as they go.
         harness: sizes and costs of the harness, kept as they are.
     """
     journals = tuple(journals)
     history = History.of(journals)
-    workers = int(cell.topology.partition("x")[0])
     line = timeline(history, workers)
-    restores = _restores(history, workers, line.generation)
+    started = legs(history, line.generation)
+    restores = [] if line.generation is None else restores_in(history, workers, started[0])
     restored_step = restores[0].get("step") if restores else None
     verification = check(
         history,
         reference,
         workers=workers,
         generation=line.generation,
-        restored_step=restored_step,
+        restored=restored_step,
+        ends=ends,
     )
     victim = next((inject["worker"] for inject in history.named("inject")), None)
     facts = Facts(
         problem=problem
         or line.problem
-        or _restore_problem(restores, line, workers)
+        or _restores_problem(history, workers, line, started)
         or foreign_death(history, line.t_inject, victim),
         injected=line.t_inject is not None,
         noticed=bool(line.evidence),
         acted=line.generation is not None or any(m.name == "act" for m in line.marks),
-        finished=_finished(history, workers, line.generation),
+        finished=_finished(history, workers, started[-1]) if ends else line.reached,
         deadline=bool(history.named("deadline")),
         restored_step=restored_step,
         tried_in_vain=not restored_step and any(r["tried"] for r in restores),
@@ -134,6 +144,15 @@ def analyse(
         steady_step_s=_steady_step_s(history, line),
         simulated=simulated,
         harness=notes,
+        workers=workers,
+        recoveries=line.recoveries,
+        transitions=transitions(history, workers),
+        restore_tier="+".join(t for t in RESTORE_TIERS if t in {r.get("tier") for r in restores})
+        or None,
+        restore_received_bytes=_received(restores),
+        harmless=harmless,
+        false_alarms=_alarms(history, line) if harmless else 0,
+        preemption_save=_saved_on_notice(history, workers),
     )
 
 
@@ -151,50 +170,45 @@ def reanalyse(
         cell=record.cell,
         rep=record.rep,
         seed=record.seed,
+        workers=record.workers or int(record.cell.topology.partition("x")[0]),
         reference=reference,
         load=record.load,
         memory_available_bytes=record.memory_available_bytes,
         wall_s=record.wall_s,
         problem=record.harness.get("problem"),
         simulated=record.simulated,
+        harmless=record.harmless,
         harness=record.harness,
     )
 
 
-def _restores(history: History, workers: int, generation: int | None) -> list[Line]:
-    """The `restore` line of each worker that has one in the recovery's generation, by rank."""
-    if generation is None:
-        return []
-    current = attempts_in(history, workers, generation)
-    lines = {
-        line["worker"]: line
-        for line in history.named("restore")
-        if line["generation"] == generation and current.get(line["worker"]) == rank_of(line)
-    }
-    return [lines[rank] for rank in sorted(lines)]
-
-
-def _restore_problem(restores: list[Line], line: Timeline, workers: int) -> str | None:
+def _restores_problem(
+    history: History, workers: int, line: Timeline, counted: Sequence[int]
+) -> str | None:
     """Workers that came back from different steps, or do not say from which."""
-    steps = {restore["worker"]: restore.get("step") for restore in restores}
-    if len(set(steps.values())) > 1:
-        return f"the workers restored different steps: {steps}"
-    missing = sorted(set(range(workers)) - set(steps))
-    if line.reached and missing:
-        ranks = ", ".join(map(str, missing))
-        return f"worker {ranks} came back without saying from which step"
+    if line.generation is None:
+        return None
+    for generation in counted:
+        restores = restores_in(history, workers, generation)
+        steps = {restore["worker"]: restore.get("step") for restore in restores}
+        if len(set(steps.values())) > 1:
+            return f"the workers restored different steps: {steps}"
+        missing = sorted(set(members_of(history, workers, generation)) - set(steps))
+        if generation == line.generation and line.reached and missing:
+            ranks = ", ".join(map(str, missing))
+            return f"worker {ranks} came back without saying from which step"
     return None
 
 
-def _finished(history: History, workers: int, generation: int | None) -> bool:
-    """Every worker was done in that generation (0 without a recovery) before the deadline."""
+def _finished(history: History, workers: int, generation: int) -> bool:
+    """Every worker of that generation was done before the deadline."""
     deadline = min((line["t"] for line in history.named("deadline")), default=None)
     done = {
         line["worker"]
         for line in history.named("done")
-        if line["generation"] == (generation or 0) and (deadline is None or line["t"] <= deadline)
+        if line["generation"] == generation and (deadline is None or line["t"] <= deadline)
     }
-    return done >= set(range(workers))
+    return done >= set(members_of(history, workers, generation))
 
 
 def _committed(history: History, generation: int | None) -> bool:
@@ -215,6 +229,32 @@ def _tried(restores: list[Line]) -> tuple[str, ...]:
     """Steps that were tried and why each failed; what several workers say appears once."""
     texts = (f"{t.get('step')}: {t.get('error')}" for r in restores for t in r["tried"])
     return tuple(dict.fromkeys(texts))
+
+
+def _received(restores: list[Line]) -> int | None:
+    """Bytes that the workers got from one another; None: they do not say."""
+    known = [r["received"] for r in restores if r.get("received") is not None]
+    return sum(known) if known else None
+
+
+def _alarms(history: History, line: Timeline) -> int:
+    """Mechanisms and observers that alarmed before the strategy acted on it.
+
+    What is noticed after that is the recovery's own doing.
+    """
+    acts = [act["t"] for act in history.named("act") if act["t"] >= (line.t_inject or 0)]
+    if not acts or line.t_inject is None:
+        return len(line.evidence)
+    return sum(e.after_s <= (acts[0] - line.t_inject) / 1e9 for e in line.evidence)
+
+
+def _saved_on_notice(history: History, workers: int) -> bool | None:
+    """Whether every worker saved and stopped after a preemption notice; None: there was none."""
+    if not history.named("notice"):
+        return None
+    broken = broken_generation(history)
+    saved = {s["worker"] for s in history.named("suspended") if s["generation"] == broken}
+    return saved >= set(range(workers))
 
 
 def _compile_cache(history: History, workers: int, generation: int | None) -> dict[str, str]:
@@ -301,21 +341,22 @@ def _window_s(history: History, line: Timeline) -> float | None:
     """Injection to the last worker's last digest or end; None if the job did not get there."""
     if line.t_inject is None:
         return None
+    last = legs(history, line.generation)[-1]
     ends = [
         event["t"]
         for event in history.named("done", "digest")
-        if event["generation"] == (line.generation or 0) and event["t"] >= line.t_inject
+        if event["generation"] == last and event["t"] >= line.t_inject
     ]
     return (max(ends) - line.t_inject) / 1e9 if ends else None
 
 
 def _steady_step_s(history: History, line: Timeline) -> float | None:
-    """Median step before the injection, of all workers, without the first of each."""
-    steps: dict[int, list[Line]] = defaultdict(list)
+    """Median step before the injection, of all workers, without the first of each generation."""
+    steps: dict[tuple[int, int], list[Line]] = defaultdict(list)
     for step in history.named("step"):
         before = line.generation is None or step["generation"] < line.generation
         if before and line.t_inject is not None and step["t"] <= line.t_inject:
-            steps[step["worker"]].append(step)
+            steps[step["worker"], step["generation"]].append(step)
     steady = [s for own in steps.values() for s in own[_WARM_UP:]]
     return statistics.median((s["t"] - s["t0"]) / 1e9 for s in steady) if steady else None
 

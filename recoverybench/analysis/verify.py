@@ -1,114 +1,100 @@
 """Is the recovered training still the same training? Compares a trial with its reference.
 
-The reference is the same job without a fault. On the same topology the comparison is bit
+The reference is the same job without a fault. With the same workers the comparison is bit
 for bit: every step's loss on every worker in every generation, joined on the step; the
 restored state's digest with the one taken when that step was saved; the final state's with
 the reference's; and the account of samples, in which each one since the restored step must
 appear exactly once, at the step at which the reference saw it.
+
+Work that was thrown away is not compared: a step that was logged after the injection and
+that a later generation did again. A fault in the numbers poisons just those.
+
+From the first generation with fewer workers on, bits cannot be equal, for fewer sum in
+another order: losses and the norms of the final state's leaves are compared within a
+tolerance (see `closeness`). Restored states and samples are exact there, too.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from recoverybench.analysis.history import History, Journal, Line
-from recoverybench.errors import HarnessError
+from recoverybench.analysis.closeness import Closeness, number_of, tolerance
+from recoverybench.analysis.generations import first_smaller, legs, members_of, restored_step
+from recoverybench.analysis.history import History, Line
+from recoverybench.analysis.reference import Reference, reference_of
 from recoverybench.records import Verification
+
+__all__ = ["Reference", "check", "reference_of", "restored_as_saved"]
 
 _Difference = tuple[tuple[int, int, int, int], str]
 """(generation, step, order of the check, worker), and the line for people."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
-    """What a trial without a fault came to.
+class _Leg:
+    """One generation of what has to be right to the end.
 
     Attributes:
-        id: names it in records.
-        losses: step -> bit pattern of the loss (hex), the same on every worker.
-        samples: step -> ids of the samples of the global batch, in the order of the ranks.
-        digests: step -> digest of the state that was saved there (rank 0).
-        final: digest of the state at the end.
-        steps: the last step.
+        generation: its number. since: the step that it came back from. members: its ranks.
     """
 
-    id: str
-    losses: Mapping[int, str]
-    samples: Mapping[int, list[int]]
-    digests: Mapping[int, str]
-    final: str
-    steps: int
+    generation: int
+    since: int
+    members: Sequence[int]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON data; steps become text, as JSON has no other keys."""
-        return {
-            "id": self.id,
-            "losses": {str(k): v for k, v in self.losses.items()},
-            "samples": {str(k): list(v) for k, v in self.samples.items()},
-            "digests": {str(k): v for k, v in self.digests.items()},
-            "final": self.final,
-            "steps": self.steps,
-        }
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `as_dict`. Raises KeyError, TypeError or ValueError on foreign data."""
-        return cls(
-            id=str(data["id"]),
-            losses={int(k): str(v) for k, v in data["losses"].items()},
-            samples={int(k): [int(i) for i in v] for k, v in data["samples"].items()},
-            digests={int(k): str(v) for k, v in data["digests"].items()},
-            final=str(data["final"]),
-            steps=int(data["steps"]),
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """A trial beside its reference.
+
+    Attributes:
+        history, reference: the two. legs: from the recovery on, in order.
+        smaller: the first generation with fewer workers; None: there is none.
+        close: what is compared within a tolerance from there on.
+    """
+
+    history: History
+    reference: Reference
+    legs: tuple[_Leg, ...]
+    smaller: int | None
+    close: Closeness
+    within: set[int] = field(default_factory=set)
+
+    @property
+    def exact(self) -> bool:
+        """Bits are compared to the very end."""
+        return self.smaller is None
+
+    def loss_differs(self, line: Line, wanted: str) -> str | None:
+        """What is wrong with the loss of a step, or None."""
+        bits = line["loss_bits"]
+        if self.smaller is None or line["generation"] < self.smaller:
+            return None if bits == wanted else f"loss bits are {bits}, expected {wanted}"
+        self.within.add(line["step"])
+        found, expected = number_of(bits), number_of(wanted)
+        difference = self.close.differs(found, expected, line["step"])
+        if difference is None:
+            return None
+        return (
+            f"loss is {found!r}, expected {expected!r}, a relative difference of {difference:.2g}"
         )
 
-
-def reference_of(journals: Iterable[Journal], reference_id: str) -> Reference:
-    """The reference that a trial without a fault makes.
-
-    Raises:
-        HarnessError: a line is malformed, workers disagree, a step is missing or twice, the
-            job did not end, or it recovered from something. One line says which.
-    """
-    history = History.of(journals)
-    if history.problem:
-        raise _unfit(history.problem)
-    if not history.named("step"):
-        raise _unfit("no step was completed")
-    if late := next((s for s in history.named("step") if s["generation"] != 0), None):
-        raise _unfit(f"worker {late['worker']} was in generation {late['generation']}")
-    workers = sorted({line["worker"] for line in history.named("step")})
-    last = _agreed(history.named("done"), workers, "last step", "step")
-    by_step: dict[int, dict[int, Line]] = defaultdict(dict)
-    for line in history.named("step"):
-        if line["worker"] in by_step[line["step"]]:
-            raise _unfit(f"worker {line['worker']} has step {line['step']} twice")
-        by_step[line["step"]][line["worker"]] = line
-    first = min(by_step)
-    losses: dict[int, str] = {}
-    samples: dict[int, list[int]] = {}
-    for step in range(first, max(last, max(by_step)) + 1):
-        lines = by_step[step].values()
-        losses[step] = _agreed(lines, workers, f"loss of step {step}", "loss_bits")
-        samples[step] = [i for worker in workers for i in by_step[step][worker]["samples"]]
-    saved, final = _digests_of(history, "saved"), _digests_of(history, "final")
-    for step, by_worker in saved.items():
-        if len(set(by_worker.values())) > 1:
-            raise _unfit(f"workers disagree on the state saved at step {step}: {by_worker}")
-    finals = {worker: digest for by in final.values() for worker, digest in by.items()}
-    if len(set(finals.values())) != 1:
-        raise _unfit(f"the workers have no one final state: {finals}")
-    return Reference(
-        id=reference_id,
-        losses=losses,
-        samples=samples,
-        digests={step: by[min(by)] for step, by in sorted(saved.items())},
-        final=next(iter(finals.values())),
-        steps=last,
-    )
+    def final_differs(self, line: Line) -> str | None:
+        """What is wrong with a final state, or None."""
+        if self.exact:
+            found, wanted = line["digest"], self.reference.final
+            return None if found == wanted else f"final state is {found}, expected {wanted}"
+        norms, expected = line.get("norms") or (), self.reference.norms or ()
+        if len(norms) != len(expected):
+            return f"final state has {len(norms)} norms, expected {len(expected)}"
+        for leaf, (a, b) in enumerate(zip(norms, expected, strict=True)):
+            difference = self.close.differs(a, b, self.reference.steps)
+            if difference is not None:
+                what = f"norm {leaf} of the final state is {a!r}, expected {b!r}"
+                return f"{what}, a relative difference of {difference:.2g}"
+        return None
 
 
 def check(
@@ -117,7 +103,8 @@ def check(
     *,
     workers: int,
     generation: int | None,
-    restored_step: int | None,
+    restored: int | None,
+    ends: bool = True,
 ) -> Verification:
     """Compares a trial with its reference.
 
@@ -128,36 +115,61 @@ def check(
         history: every line of the trial's journals.
         reference: of the same workload, topology and seed; None: nothing is compared.
         workers: processes of the job.
-        generation: the recovery's, None if there was none (then generation 0 is checked).
-        restored_step: step the state came back from, None if from the beginning.
+        generation: the recovery's, None if there was none (then the broken one is checked).
+        restored: step the state came back from in it, None if from the beginning.
+        ends: the job is to come to its end; else only up to where the journals end.
     """
     if reference is None:
         return Verification(None, None, 0, 0, 0, None, None)
-    g = generation or 0
-    since = (restored_step or 0) if g else min(reference.losses) - 1
-    samples = list(_samples(history, reference, g, since, workers))
-    restored = list(_restored(history, reference, g, restored_step)) if g else []
-    finals = list(_finals(history, reference, g))
+    both = _comparison(history, reference, workers, generation, restored)
+    samples = [item for leg in both.legs for item in _samples(both, leg)]
+    states = [item for leg in both.legs for item in _restored(both, leg)]
+    losses = dict(_losses(both, history.named("inject")))
+    can_end = both.exact or reference.norms is not None
+    finals = list(_finals(both, both.legs[-1])) if can_end else []
     found: list[_Difference] = [
-        *_losses(history, reference),
-        *_gaps(history, g, since),
+        *(d for ds in losses.values() for d in ds),
+        *_gaps(both, both.legs[-1]),
         *(d for _, d in samples if d),
-        *(d for d in restored if d),
-        *(d for d in finals if d),
+        *(d for d in (*states, *finals) if d),
     ]
-    compared = {line["step"] for line in history.named("step")} & set(reference.losses)
-    digests = len(restored) + len(finals)
     # What a job that did not end had done may well be equal; that it is the same training
     # only its end can show.
-    passed = False if found else (True if finals else None)
+    proven = bool(finals) if ends else bool(samples)
     return Verification(
-        passed=passed,
+        passed=False if found else (True if proven else None),
         reference=reference.id,
-        losses_compared=len(compared),
-        digests_compared=digests,
+        losses_compared=len({step for step in losses if step in reference.losses}),
+        digests_compared=len(states) + len(finals),
         samples_checked=sum(count for count, _ in samples),
         samples_ok=not any(d for _, d in samples) if samples else None,
         first_difference=min(found)[1] if found else None,
+        losses_within=len(both.within),
+        tolerance=None if both.exact else tolerance(reference.steps - both.close.since),
+        largest_difference=both.close.largest,
+    )
+
+
+def _comparison(
+    history: History,
+    reference: Reference,
+    workers: int,
+    generation: int | None,
+    restored: int | None,
+) -> _Comparison:
+    found = []
+    for g in legs(history, generation):
+        since = restored if g == generation else restored_step(history, workers, g)
+        begin = min(reference.losses) - 1 if g == 0 else 0
+        found.append(_Leg(g, since or begin, members_of(history, workers, g)))
+    smaller = first_smaller(history, workers)
+    early = [
+        line["step"]
+        for line in history.named("step")
+        if smaller is not None and line["generation"] >= smaller
+    ]
+    return _Comparison(
+        history, reference, tuple(found), smaller, Closeness(min(early, default=1) - 1)
     )
 
 
@@ -167,34 +179,46 @@ def restored_as_saved(
     """Whether every restored state is the one that was saved; None: there is none to compare."""
     if generation is None:
         return None
+    counted = legs(history, generation)
     pairs = [
         (line["digest"], _saved_before(history, reference, line))
         for line in history.named("digest")
-        if line["what"] == "restored" and line["generation"] == generation
+        if line["what"] == "restored" and line["generation"] in counted
     ]
     if not pairs or any(saved is None for _, saved in pairs):
         return None
     return all(restored == saved for restored, saved in pairs)
 
 
-def _losses(history: History, reference: Reference) -> Iterator[_Difference]:
+def _losses(both: _Comparison, injects: Sequence[Line]) -> Iterator[tuple[int, list[_Difference]]]:
+    """Step -> what is wrong with its losses, for every step that counts."""
+    steps = both.history.named("step")
+    struck = min((line["t"] for line in injects), default=None)
+    again: dict[int, int] = {}
+    for line in steps:
+        again[line["step"]] = max(again.get(line["step"], 0), line["generation"])
     seen: set[tuple[int, int, int]] = set()
-    for line in history.named("step"):
+    found: dict[int, list[_Difference]] = defaultdict(list)
+    for line in steps:
         g, step, worker = line["generation"], line["step"], line["worker"]
+        if struck is not None and line["t"] > struck and g < again[step]:
+            continue
         where = f"step {step}, worker {worker}, generation {g}"
+        differences = found[step]
         if (g, step, worker) in seen:
-            yield (g, step, 0, worker), f"{where}: the step is there twice"
+            differences.append(((g, step, 0, worker), f"{where}: the step is there twice"))
         seen.add((g, step, worker))
-        wanted = reference.losses.get(step)
-        if wanted is None:
-            yield (g, step, 1, worker), f"{where}: the reference has no such step"
-        elif line["loss_bits"] != wanted:
-            text = f"{where}: loss bits are {line['loss_bits']}, expected {wanted}"
-            yield (g, step, 1, worker), text
+        wanted = both.reference.losses.get(step)
+        text = "the reference has no such step"
+        text_or_none = text if wanted is None else both.loss_differs(line, wanted)
+        if text_or_none:
+            differences.append(((g, step, 1, worker), f"{where}: {text_or_none}"))
+    yield from found.items()
 
 
-def _gaps(history: History, g: int, since: int) -> Iterator[_Difference]:
+def _gaps(both: _Comparison, leg: _Leg) -> Iterator[_Difference]:
     """Steps that a worker which is done has not logged."""
+    g, since, history = leg.generation, leg.since, both.history
     for done in history.named("done"):
         if done["generation"] != g:
             continue
@@ -214,13 +238,12 @@ def _gaps(history: History, g: int, since: int) -> Iterator[_Difference]:
             yield (g, step, 2, worker), text
 
 
-def _samples(
-    history: History, reference: Reference, g: int, since: int, workers: int
-) -> Iterator[tuple[int, _Difference | None]]:
+def _samples(both: _Comparison, leg: _Leg) -> Iterator[tuple[int, _Difference | None]]:
     """For each step that all workers have come past: samples in its account, what is wrong."""
+    g, since, reference = leg.generation, leg.since, both.reference
     by_step: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    reach = dict.fromkeys(range(workers), since)
-    for line in history.named("step"):
+    reach = dict.fromkeys(leg.members, since)
+    for line in both.history.named("step"):
         step, worker = line["step"], line["worker"]
         if line["generation"] == g and step > since and worker in reach:
             by_step[step][worker] += line["samples"]
@@ -243,11 +266,10 @@ def _samples(
         yield seen.total(), difference
 
 
-def _restored(
-    history: History, reference: Reference, g: int, restored_step: int | None
-) -> Iterator[_Difference | None]:
-    """One item for each digest of a restored state in generation g."""
-    if restored_step is None:
+def _restored(both: _Comparison, leg: _Leg) -> Iterator[_Difference | None]:
+    """One item for each digest of the state that a generation restored."""
+    g, expected, history = leg.generation, leg.since, both.history
+    if g == 0 or not expected:
         return
     lines = [
         line
@@ -257,15 +279,15 @@ def _restored(
     done = [line for line in history.named("done") if line["generation"] == g]
     if done and not lines:
         worker = done[0]["worker"]
-        text = f"step {restored_step}: no worker has a digest of the restored state"
-        yield (g, restored_step, 0, worker), text
+        text = f"step {expected}: no worker has a digest of the restored state"
+        yield (g, expected, 0, worker), text
     for line in lines:
         step, worker = line["step"], line["worker"]
-        wanted = _saved_before(history, reference, line)
+        wanted = _saved_before(history, both.reference, line)
         key = (g, step, 0, worker)
         where = f"step {step}, worker {worker}, generation {g}"
-        if step != restored_step:
-            yield key, f"{where}: restored state is of step {step}, expected {restored_step}"
+        if step != expected:
+            yield key, f"{where}: restored state is of step {step}, expected {expected}"
         elif wanted is None:
             yield key, f"{where}: nobody has a digest of the state saved there"
         elif line["digest"] != wanted:
@@ -294,51 +316,28 @@ def _saved_before(history: History, reference: Reference | None, restored: Line)
     return reference.digests.get(step) if reference else None
 
 
-def _finals(history: History, reference: Reference, g: int) -> Iterator[_Difference | None]:
-    """One item for each worker of generation g that is done or has a final digest."""
+def _finals(both: _Comparison, leg: _Leg) -> Iterator[_Difference | None]:
+    """One item for each worker of a generation that is done or has a final digest."""
+    g, history, last = leg.generation, both.history, both.reference.steps
     digests = {
-        line["worker"]: line["digest"]
+        line["worker"]: line
         for line in history.named("digest")
         if line["what"] == "final" and line["generation"] == g
     }
     done = {line["worker"]: line["step"] for line in history.named("done")}
     ended = {line["worker"] for line in history.named("done") if line["generation"] == g}
     for worker in sorted(set(digests) | ended):
-        step = done.get(worker, reference.steps)
+        step = done.get(worker, last)
         key, where = (g, step, 4, worker), f"step {step}, worker {worker}, generation {g}"
-        if step != reference.steps:
-            yield key, f"{where}: the job ended there, expected the end at {reference.steps}"
+        if step != last:
+            yield key, f"{where}: the job ended there, expected the end at {last}"
         elif worker not in digests:
             yield key, f"{where}: no digest of the final state"
-        elif digests[worker] != reference.final:
-            text = f"{where}: final state is {digests[worker]}, expected {reference.final}"
-            yield key, text
+        elif text := both.final_differs(digests[worker]):
+            yield key, f"{where}: {text}"
         else:
             yield None
 
 
-def _agreed(lines: Iterable[Line], workers: list[int], what: str, key: str) -> Any:
-    """The value that all workers have in `key`."""
-    values = {line["worker"]: line[key] for line in lines}
-    if missing := [worker for worker in workers if worker not in values]:
-        raise _unfit(f"worker {_shown(missing)} has no {what}")
-    if len(set(values.values())) > 1:
-        raise _unfit(f"workers disagree on the {what}: {values}")
-    return next(iter(values.values()))
-
-
-def _digests_of(history: History, what: str) -> dict[int, dict[int, str]]:
-    """Digests by step and worker."""
-    found: dict[int, dict[int, str]] = defaultdict(dict)
-    for line in history.named("digest"):
-        if line["what"] == what:
-            found[line["step"]][line["worker"]] = line["digest"]
-    return found
-
-
 def _shown(workers: list[int]) -> str:
     return ", ".join(map(str, workers)) or "none"
-
-
-def _unfit(why: str) -> HarnessError:
-    return HarnessError(f"this trial is no reference: {why}")

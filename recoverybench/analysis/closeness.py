@@ -1,0 +1,75 @@
+"""How close is close enough, where bits cannot be equal: after steps with fewer workers.
+
+Fewer workers sum the same numbers in another order. Each such step rounds otherwise, by a few
+units in the last place of a float32 (a relative difference of `EPSILON` each), and what it
+leaves is carried on: the differences add up over the steps. So the tolerance is `UNITS` times
+`EPSILON` for each step since the first one with fewer workers, and never less than for
+`FEWEST` steps, as a leaf whose gradient nearly cancels out can be off by more than one step's
+share at once.
+
+Measured, 3 workers that went on as 2 from step 20 to step 45, largest relative difference over
+all steps and leaves: `mlp:tiny` 2.3e-7 (loss), 1.4e-8 (norms); `transformer:tiny` 1.6e-7 (loss),
+1.2e-6 (norms). The tolerance at that step is 4.8e-5, 40 times the largest of them. Training
+that is another one is far beyond it: a batch that is skipped or seen twice moves the loss by
+1e-3 and more. A difference that is smaller than the tolerance cannot be found; where the number
+of workers does not change, there is none.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+EPSILON: Final = 2.0**-23
+"""Relative distance of neighbouring float32 numbers."""
+
+UNITS: Final = 16
+"""Units in the last place that a step may add."""
+
+FEWEST: Final = 10
+"""Steps that are always granted."""
+
+
+def tolerance(steps: int) -> float:
+    """The relative difference that is allowed that many steps after the last equal one."""
+    return UNITS * EPSILON * max(FEWEST, steps)
+
+
+@dataclass(slots=True)
+class Closeness:
+    """What is compared within a tolerance, and the largest difference found so far.
+
+    Attributes:
+        since: the last step that all workers computed.
+        largest: relative difference; None: nothing was compared yet.
+    """
+
+    since: int
+    largest: float | None = None
+
+    def differs(self, found: float, wanted: float, step: int) -> float | None:
+        """The relative difference, where it is too large for that step; None: close enough.
+
+        Not a number is never close to anything.
+        """
+        difference = relative(found, wanted)
+        if difference <= tolerance(step - self.since):
+            self.largest = max(self.largest or 0.0, difference)
+            return None
+        return difference
+
+
+def relative(found: float, wanted: float) -> float:
+    """The difference as a part of what is wanted; infinite where that is zero, and it is not."""
+    if found == wanted:
+        return 0.0
+    return abs(found - wanted) / abs(wanted) if wanted else float("inf")
+
+
+def number_of(bits: str) -> float:
+    """The float32 of a bit pattern in hex; not a number for what is none."""
+    try:
+        return float(struct.unpack(">f", bytes.fromhex(bits))[0])
+    except (ValueError, struct.error):
+        return float("nan")
