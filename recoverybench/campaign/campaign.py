@@ -263,17 +263,21 @@ class Campaign:
             )
         except HarnessError as error:
             problem = str(error)
+        fault, strategy = parts(plan.cell)
         record = analyse(
             read_trial(journals).all,
             trial=plan.trial,
             cell=plan.cell,
             rep=plan.rep,
             seed=plan.seed,
+            workers=strategy.processes or int(plan.cell.topology.partition("x")[0]),
             reference=reference,
             load=(load, machine.load_average()),
             memory_available_bytes=(memory, machine.memory_available_bytes()),
             wall_s=time.monotonic() - started,
             problem=problem,
+            simulated=strategy.simulated,
+            harmless=fault.harmless,
             harness={"problem": problem} if problem else {},
         )
         if record.victim is None:
