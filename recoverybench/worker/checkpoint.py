@@ -11,7 +11,7 @@ import itertools
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,24 +38,43 @@ class Checkpoints:
         self, directory: Path, timeout_s: float, committed: Callable[[int], object]
     ) -> None:
         self._saving = 0
+        everybody = ocp.options.MultiprocessingOptions(
+            active_processes=set(range(jax.process_count()))
+        )
         self._manager = ocp.CheckpointManager(
             directory,
             item_names=("state", "data"),
-            options=ocp.CheckpointManagerOptions(
-                # Orbax's default is to synchronise the workers by a device collective, which
-                # has to be compiled first: 0.2 s in the middle of a recovery. With the
-                # processes named it uses the coordination service; the directory must then
-                # be there already.
-                multiprocessing_options=ocp.options.MultiprocessingOptions(
-                    active_processes=set(range(jax.process_count()))
-                ),
-                create=False,
-                save_root_metadata=False,
-                async_options=ocp.AsyncOptions(
-                    timeout_secs=int(timeout_s),
-                    barrier_sync_fn=barrier_of_this_generation(),
-                    post_finalization_callback=lambda: committed(self._saving),
-                ),
+            options=self._options(everybody, timeout_s, committed),
+        )
+
+    def _options(
+        self,
+        processes: ocp.options.MultiprocessingOptions,
+        timeout_s: float,
+        committed: Callable[[int], object],
+        newest: int | None = None,
+    ) -> ocp.CheckpointManagerOptions:
+        """Options of Orbax's manager.
+
+        Args:
+            processes: those that save together. Orbax's default is to synchronise all of them
+                by a device collective, which has to be compiled first: 0.2 s in the middle of a
+                recovery. With the processes named it uses the coordination service; the
+                directory must then be there already.
+            newest: how many checkpoints are left there; None: all.
+        """
+        assert processes.active_processes is not None
+        return ocp.CheckpointManagerOptions(
+            multiprocessing_options=processes,
+            create=False,
+            max_to_keep=newest,
+            save_root_metadata=False,
+            async_options=ocp.AsyncOptions(
+                timeout_secs=int(timeout_s),
+                barrier_sync_fn=barrier_of_this_generation(processes.active_processes),
+                post_finalization_callback=lambda: committed(self._saving),
+                # One that saves alone has nobody to tell that a directory is there.
+                create_directories_asynchronously=processes.barrier_sync_key_prefix is None,
             ),
         )
 
@@ -121,18 +140,18 @@ class Checkpoints:
             errors.append(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
 
 
-def barrier_of_this_generation() -> Callable[..., None]:
-    """A barrier over all workers for Orbax's threads, which ends with this generation.
+def barrier_of_this_generation(processes: Collection[int]) -> Callable[..., None]:
+    """A barrier over these processes for Orbax's threads, which ends with this generation.
 
     Orbax's own holds on to the client that it saw first. A thread whose writes end after the
     client was shut down would wait there for ever, and write into the next generation's
     directory meanwhile.
     """
     mine = global_state.client
-    workers = list(range(jax.process_count()))
+    workers = sorted(processes)
 
     def barrier(*, key: str, timeout_ms: int) -> None:
-        if len(workers) == 1:  # a single controller: nobody to wait for, no service to ask
+        if len(workers) == 1:  # nobody to wait for, and perhaps no service to ask
             return
         if global_state.client is not mine or mine is None:
             raise RuntimeError(f"no barrier {key}: the generation that wanted it is over")

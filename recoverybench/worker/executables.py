@@ -16,7 +16,7 @@ fresh compilation.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from jax.experimental import serialize_executable
 from recoverybench import sealed
 from recoverybench.worker.program import Program, Shardings, Signature
 
-FUNCTIONS = ("init", "step")
+FUNCTIONS = ("init", "step", "step-kept")
 
 
 class Executables:
@@ -55,11 +55,15 @@ class Executables:
         self._blobs: dict[str, bytes] = {}
         self._signature: Signature | None = None
 
-    def preload(self) -> None:
-        """Read the store's bytes into memory, so that a recovery finds them there."""
+    def preload(self, functions: Iterable[str] = FUNCTIONS) -> None:
+        """Read the store's bytes into memory, so that a recovery finds them there.
+
+        Args:
+            functions: those that will be wanted.
+        """
         if self._directory is None:
             return
-        for name in (*FUNCTIONS, "signature"):
+        for name in (*functions, "signature"):
             blob = sealed.read(self._path(name))
             if blob is not None:
                 self._blobs[name] = blob
@@ -77,7 +81,13 @@ class Executables:
         """The compiled function for this mesh, and a name from `vocabulary.CACHE_STATES`."""
         blob = self._blobs.get(function)
         if blob is not None:
-            return serialize_executable.deserialize_and_load(*pickle.loads(blob)), "executable"
+            # An executable runs on the devices of its mesh, which need not be all there are.
+            devices = list(places.replicated.mesh.devices.flat)
+            serialized, inputs, outputs = pickle.loads(blob)
+            loaded = serialize_executable.deserialize_and_load(
+                serialized, inputs, outputs, execution_devices=devices
+            )
+            return loaded, "executable"
         watch = _CacheWatch()
         with watch:
             compiled = self._traced().lower(function, places).compile()

@@ -124,6 +124,7 @@ class Loop:
         bits = struct.pack(">f", loss).hex()
         self.journal.log("step", t, step=step, loss=loss, loss_bits=bits, samples=samples, t0=t0)
         self.board.complete(self.place.rank, step)
+        self.source.completed(step, self.names, self.leaves, self._data(step))
 
     def _advance(self) -> tuple[float, list[int]]:
         """One update; returns once the loss is on the host: (loss, this worker's sample ids)."""
@@ -135,6 +136,10 @@ class Loop:
         self.leaves, loss = self.step_fn(self.leaves, arrays)
         return float(loss), batch.samples
 
+    def _data(self, step: int) -> dict[str, Any]:
+        """Where the data stands after that step, the last one that was completed."""
+        return {"step": step, "pipeline": self.pipeline.state()}
+
     # Saving
 
     def _save(self, step: int, *, wait: bool = False) -> None:
@@ -144,7 +149,7 @@ class Loop:
             self.journal.log("digest", what="saved", step=step, digest=saved, leaves=len(state))
         if self.spec.replica_check:
             self._compare(step, saved)
-        self.source.save(step, state, {"step": step, "pipeline": self.pipeline.state()})
+        self.source.save(step, state, self._data(step), durable=wait)
         self._saves += 1
         if self._saves == 2:  # so that there is a checkpoint to come back from
             self.hold("save", step)

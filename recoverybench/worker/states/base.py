@@ -59,11 +59,33 @@ class Part:
 class StateSource(Protocol):
     """One generation's access to a state source."""
 
-    def save(self, step: int, state: Mapping[str, jax.Array], data: Mapping[str, Any]) -> None:
-        """Keep the state after `step`; may go on in the background."""
+    def save(
+        self,
+        step: int,
+        state: Mapping[str, jax.Array],
+        data: Mapping[str, Any],
+        *,
+        durable: bool = False,
+    ) -> None:
+        """Keep the state after `step`; may go on in the background.
+
+        Args:
+            durable: the job is about to stop or to be set up anew; whatever tiers there are,
+                the state has to be on storage once `finish` returns.
+        """
 
     def restore(self, signature: Signature, places: Shardings) -> Restored:
         """The newest state that every worker can have."""
+
+    def completed(
+        self, step: int, names: list[str], leaves: list[jax.Array], data: Mapping[str, Any]
+    ) -> None:
+        """A step is completed, and this is the state after it; called in every step.
+
+        Args:
+            names: of the leaves. leaves: what the next step is given, and may overwrite unless
+                the source has `KEEPS_OLD_STATE`. data: as in `save`.
+        """
 
     def finish(self) -> None:
         """Wait until everything that was saved is durable; raises what went wrong."""

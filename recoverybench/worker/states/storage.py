@@ -32,7 +32,14 @@ class Storage:
                 lambda step: journal.log("committed", step=step),
             )
 
-    def save(self, step: int, state: Mapping[str, jax.Array], data: Mapping[str, Any]) -> None:
+    def save(
+        self,
+        step: int,
+        state: Mapping[str, jax.Array],
+        data: Mapping[str, Any],
+        *,
+        durable: bool = False,
+    ) -> None:
         """Begin an asynchronous save."""
         with self._journal.span("save"):
             self._checkpoints.save(step, state, data)
@@ -61,6 +68,11 @@ class Storage:
                 return Restored(step, state, data, tuple(tried), "storage")
             tried.append((step, problem or "another worker could not read it"))
         return Restored(None, {}, {}, tuple(tried))
+
+    def completed(
+        self, step: int, names: list[str], leaves: list[jax.Array], data: Mapping[str, Any]
+    ) -> None:
+        """Nothing: what counts is what was saved."""
 
     def finish(self) -> None:
         """Wait for the last save."""
