@@ -80,6 +80,8 @@ class JobSpec:
         journals: directory of the journals. board: file of the step board.
     """
 
+        controller: the fields of a `Controller`, where one process drives all devices and the
+            workers are slices; None: each worker is a process.
     workload: str
     data: str | None
     seed: int
@@ -108,6 +110,12 @@ class JobSpec:
     board: str
 
     def as_message(self) -> Message:
+    controller: dict[str, Any] | None = None
+
+    @property
+    def processes(self) -> int:
+        """How many the job has."""
+        return self.workers if self.controller is None else 1
         """The ``spec`` message."""
         return {"kind": "spec", **dataclasses.asdict(self)}
 
@@ -119,6 +127,22 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class Place:
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """How the elasticity manager of a single controller is set.
+
+    Attributes:
+        minimum_slice_count: slices that an attempt needs; None: all.
+        poll_s: pause between two looks for slices. timeout_s: how long it looks.
+        attempts: how often it tries.
+    """
+
+    minimum_slice_count: int | None
+    poll_s: float
+    timeout_s: float
+    attempts: int
+
+
     """A worker's place in one generation of the job.
 
     Attributes:

@@ -74,7 +74,13 @@ class Keys:
 
     @classmethod
     def of(
-        cls, cell: Cell, seed: int, steps: int, data: str | None, environment: Mapping[str, str]
+        cls,
+        cell: Cell,
+        seed: int,
+        steps: int,
+        data: str | None,
+        environment: Mapping[str, str],
+        controller: str | None = None,
     ) -> Keys:
         """The keys of a cell's job.
 
@@ -82,11 +88,13 @@ class Keys:
             cell: its workload and topology count.
             seed, steps, data: of the suite.
             environment: what the workers get (XLA's flags among it).
+            controller: what a single process drives; None: there is one for each worker.
         """
         program = {
             "workload": cell.workload,
             # The number of workers is in the names of the store's files.
             "devices": cell.topology.partition("x")[2],
+            "controller": controller,
             "sources": _sources(cell.workload.partition(":")[0]),
             "text": _digest(_text(data)),
             "versions": provenance.versions(),

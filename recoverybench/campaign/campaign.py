@@ -209,7 +209,12 @@ def _victim(cell: Cell, seed: int) -> int:
 
 def keys_of(plan: Plan, cell: Cell, bench: Bench) -> Keys:
     """The cache's keys of a plan's job, run in `cell`."""
-    return Keys.of(cell, plan.job_seed, plan.steps, plan.data, bench.environment)
+    _, strategy = parts(cell)
+    controller = None
+    if strategy.processes is not None:
+        # One process compiles for all devices, and where it shrinks for fewer as well.
+        controller = f"{cell.topology}{' or less' if strategy.shrinks else ''}"
+    return Keys.of(cell, plan.job_seed, plan.steps, plan.data, bench.environment, controller)
 
 
 @dataclass(slots=True)
@@ -291,7 +296,7 @@ class Campaign:
         What a smaller mesh runs is compiled by a fault-free run, too.
         """
         _, strategy = parts(plan.cell)
-        if strategy.shrinks:
+        if strategy.shrinks and strategy.processes is None:
             workers, devices = plan.cell.topology.split("x")
             smaller = dataclasses.replace(plan.cell, topology=f"{int(workers) - 1}x{devices}")
             self._made(dataclasses.replace(plan, cell=smaller), keys_of(plan, smaller, self.bench))

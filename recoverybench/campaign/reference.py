@@ -12,7 +12,7 @@ from recoverybench.analysis.journal import read_trial
 from recoverybench.analysis.verify import Reference, reference_of
 from recoverybench.campaign.bench import Bench
 from recoverybench.campaign.cache import Keys
-from recoverybench.campaign.trial import Directories, Plan, run_job
+from recoverybench.campaign.trial import Directories, Plan, parts, run_job
 from recoverybench.errors import HarnessError
 from recoverybench.plan import catalogue
 
@@ -72,7 +72,8 @@ def _kept(path: Path) -> Reference | None:
 
 def _stored(plan: Plan, keys: Keys) -> bool:
     """Every function of every rank is in the executable store, and whole."""
-    workers = int(plan.cell.topology.partition("x")[0])
+    _, strategy = parts(plan.cell)
+    workers = strategy.processes or int(plan.cell.topology.partition("x")[0])
     kept = catalogue.literal("state-sources", plan.cell.state_source, "KEEPS_OLD_STATE")
     names = ("init", "step-kept" if kept else "step", "signature")
     return all(

@@ -80,7 +80,7 @@ def run_job(
         (directory / name).mkdir()
     journal = Journal(place.journals / "supervisor.0.jsonl", None, 0)
     fault, strategy = parts(cell)
-    spec = _spec(plan, bench, keys, directory, place, strategy)
+    spec = strategy.spec(_spec(plan, bench, keys, directory, place, strategy))
     if plan.victim is not None:
         spec = fault.spec(spec)
     job = Job(
@@ -167,7 +167,8 @@ def _live_through(
         fault.prepare(job)
     approach = Approach(
         job=job,
-        victim=plan.victim,
+        # Where a job is one process, that is the one to be met, whatever part of it breaks.
+        victim=0 if broken and strategy.processes == 1 else plan.victim,
         trigger=parse_trigger(plan.cell.trigger),
         interval=plan.cell.interval,
         seed=plan.seed,
@@ -175,10 +176,10 @@ def _live_through(
         told=told,
     )
     problem = approach.go()
-    if problem is None and broken:
+    if problem is None and plan.victim is not None:
         told("inject")
         job.begin_deadline(plan.deadline_s)
-        fault.inject(job, next(m for m in job.ranks() if m.rank == plan.victim))
+        strategy.strike(job, fault, plan.victim)
         mend(job, strategy, told)
     return problem
 

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from recoverybench.cells import Cell
+from recoverybench.faults.base import Fault
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
+from recoverybench.protocol import JobSpec
 
 
 class CannotRecover(Exception):
@@ -40,6 +42,14 @@ class Strategy:
     def unsupported(self, cell: Cell) -> str | None:
         """Why this cell cannot be asked for; None: it can. Asked before anything starts."""
         return None
+
+    def spec(self, spec: JobSpec) -> JobSpec:
+        """What the job must be prepared with, also without a fault."""
+        return spec
+
+    def strike(self, job: Job, fault: Fault, victim: int) -> None:
+        """Inject the fault into worker `victim`."""
+        fault.inject(job, next(m for m in job.ranks() if m.rank == victim))
 
     def recover(self, job: Job) -> None:
         """Act. It logs ``act`` when it begins to change something, starts the next generation

@@ -51,9 +51,14 @@ def main(arguments: list[str], started_ns: int) -> None:
     if spec.gate:
         with journal.span("install the storage gate"):
             gate.install(os.path.join(os.path.dirname(arguments[0]), GATE))
-    from recoverybench.worker.life import live
+    if spec.controller is not None:
+        from recoverybench.worker.pathways import controller
 
-    live(channel, journal, spec, slot)
+        controller.live(channel, journal, spec)
+    else:
+        from recoverybench.worker import life
+
+        life.live(channel, journal, spec, slot)
     # The last order is to end: leaving by ourselves would look like a failure to the others.
     while True:
         channel.order()

@@ -1,0 +1,164 @@
+"""One controller over slices, under pathwaysutils' elasticity manager (`Manager.elastic_retry`).
+
+``pathways`` waits until every slice is there again, ``pathways:shrink`` goes on with one slice
+less (`minimum_slice_count`). A topology ``WxD`` means W slices of D devices here. The manager
+looks for slices, pauses, and looks again; how long it pauses decides how long most recoveries
+take, so it can be set: ``pathways:poll=10s`` (what Pathways does if nothing is said; here it is
+1s), ``pathways:shrink,poll=10s``. ``back=2s`` sets when a lost slice is there again (500ms if
+nothing is said). The loss of a slice is simulated, see docs/pathways.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from recoverybench.cells import Cell
+from recoverybench.errors import UsageError, bad_value
+from recoverybench.faults.base import Fault
+from recoverybench.job.job import Job
+from recoverybench.plan.factors import parse_topology
+from recoverybench.plan.units import parse_duration
+from recoverybench.plan.workloads import batch_size
+from recoverybench.protocol import Controller, JobSpec
+from recoverybench.strategies.base import CannotRecover, Strategy, act
+
+POLL_S = 1.0
+"""Pause of the manager between two looks for slices; its own default is 10 s, a number for
+slices that take minutes to come back."""
+
+BACK_S = 0.5
+"""After what time a lost slice is there again, within the first pause."""
+
+TIMEOUT_S = 300.0
+"""How long the manager waits for slices before each attempt (MaxText's setting)."""
+
+ATTEMPTS = 10
+"""How often the manager tries (MaxText's setting)."""
+
+TRIGGERS = ("step", "time", "random")
+"""Kinds of triggers that reach a controller: each ends between two steps."""
+
+ALLOWED = '"pathways", or after a colon "shrink", "poll=DURATION" and "back=DURATION", by commas'
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What follows the colon.
+
+    Attributes:
+        shrink: go on with a slice less. poll_s: of the manager.
+        back_s: seconds until a lost slice is there again; a shrunk job does not wait for it.
+    """
+
+    shrink: bool = False
+    poll_s: float = POLL_S
+    back_s: float = BACK_S
+
+    @classmethod
+    def of(cls, argument: str | None) -> Self:
+        """Read them.
+
+        Raises:
+            UsageError: an unknown part, one that is there twice, or no duration.
+        """
+        found: dict[str, str] = {}
+        for part in argument.split(",") if argument else []:
+            key, equals, value = part.strip().partition("=")
+            takes_value = key in ("poll", "back")
+            if key in found or not (takes_value or key == "shrink") or bool(equals) != takes_value:
+                raise bad_value("strategy", f"pathways:{argument}", ALLOWED)
+            found[key] = value
+        if "shrink" in found and "back" in found:
+            allowed = "no back= beside shrink, which does not wait for the slice"
+            raise bad_value("strategy", f"pathways:{argument}", allowed)
+
+        def seconds(key: str, otherwise: float) -> float:
+            if key not in found:
+                return otherwise
+            try:
+                return parse_duration(found[key], "")
+            except UsageError:
+                raise bad_value("strategy", f"pathways:{argument}", ALLOWED) from None
+
+        return cls("shrink" in found, seconds("poll", POLL_S), seconds("back", BACK_S))
+
+
+class Pathways(Strategy):
+    """See `strategies.base.Strategy`."""
+
+    name: ClassVar[str] = "pathways"
+    processes: ClassVar[int | None] = 1
+    simulated: ClassVar[bool] = True
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def unsupported(self, cell: Cell) -> str | None:
+        """What cannot happen to a single controller, or not be simulated."""
+        kind = cell.trigger.partition(":")[0]
+        if cell.fault != "kill":
+            return (
+                f"pathways: of the faults only kill has a counterpart, a lost slice: {cell.fault}"
+            )
+        if kind not in TRIGGERS:
+            return f"pathways: a slice is lost between two steps, and not at {cell.trigger}"
+        if cell.state_source not in ("storage", "snapshot"):
+            return f"pathways: one controller has no {cell.state_source}, only storage or snapshot"
+        if cell.coordinator != "worker0":
+            return "pathways: one controller has no coordination service"
+        if cell.replica_check != "off":
+            return "pathways: one controller has nobody to compare its state with"
+        if self.shrinks:
+            topology, batch = parse_topology(cell.topology), batch_size(cell.workload)
+            left = (topology.workers - 1) * topology.devices
+            if batch is not None and batch % left:
+                return f"pathways: a batch of {batch} rows cannot be shared by {left} devices"
+        return None
+
+    def spec(self, spec: JobSpec) -> JobSpec:
+        """The job of one controller."""
+        controller = Controller(
+            minimum_slice_count=spec.workers - 1 if self.shrinks else None,
+            poll_s=self._settings.poll_s,
+            timeout_s=TIMEOUT_S,
+            attempts=ATTEMPTS,
+        )
+        return dataclasses.replace(spec, controller=dataclasses.asdict(controller))
+
+    def strike(self, job: Job, fault: Fault, victim: int) -> None:
+        """The controller loses the slice of that number."""
+        back_s = None if self.shrinks else self._settings.back_s
+        argument = json.dumps({"slice": victim, "back_s": back_s})
+        t = time.monotonic_ns()
+        job.ranks()[0].tell({"kind": "break", "what": "lose-slice", "argument": argument})
+        job.injected = job.journal.log(
+            "inject", t, fault=fault.name, worker=victim, generation=job.generation, simulated=True
+        )
+
+    def recover(self, job: Job) -> None:
+        """Note that the manager recovers, by itself."""
+        controller = job.ranks()[0]
+        seen = job.evidence[-1]
+        if not controller.alive:
+            raise CannotRecover(f"the one controller is lost, and the job with it: {seen.detail}")
+        if seen.mechanism != "slice_lost":
+            raise CannotRecover(f"the elasticity manager gives up: {seen.detail}")
+        assert controller.rank is not None
+        address = act(job, self.name)
+        job.place(controller, controller.rank, address, kind="rejoin")
+
+
+class ShrinkingPathways(Pathways):
+    """With `minimum_slice_count`: the job goes on with one slice less."""
+
+    shrinks: ClassVar[bool] = True
+
+
+def create(argument: str | None) -> Pathways:
+    """``pathways`` or ``pathways:ARGUMENT``, see the module's text."""
+    settings = Settings.of(argument)
+    return (ShrinkingPathways if settings.shrink else Pathways)(settings)

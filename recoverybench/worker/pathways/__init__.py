@@ -1,0 +1,1 @@
+"""One controller over slices, with pathwaysutils' elasticity manager (strategy `pathways`)."""
