@@ -232,12 +232,10 @@ def test_files_of_the_index_can_be_removed_by_name(saved: Path, reader: Contents
 
 def test_a_step_that_is_there_is_not_made_again(saved: Path, reader: Contents) -> None:
     checkpoints = copy_of(saved, "database")
-    for do in (
-        lambda: _damage.empty_step(checkpoints, NEWEST),
-        lambda: _damage.wrong_step(checkpoints, OLDER, NEWEST, reader),
-    ):
-        with pytest.raises(HarnessError, match="there already"):
-            do()
+    with pytest.raises(HarnessError, match="there already"):
+        _damage.empty_step(checkpoints, NEWEST)
+    with pytest.raises(HarnessError, match="there already"):
+        _damage.wrong_step(checkpoints, OLDER, NEWEST, reader)
 
 
 def test_a_wrong_step_holds_the_older_ones_files(saved: Path, reader: Contents) -> None:

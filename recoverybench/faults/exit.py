@@ -1,5 +1,7 @@
 """A worker ends by itself, with an exit code that is not 0.
 
+It stands for a program that gives up, and for native code that does.
+
 ``exit:CODE`` ends it at once (code 1 if nothing is said), as ``os._exit`` and native libraries
 do: nothing is flushed, no handler runs, the operating system closes the sockets.
 ``exit:clean`` and ``exit:clean-CODE`` end it as ``sys.exit`` does, which is how a framework
@@ -12,14 +14,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 from recoverybench.faults import _arguments
-from recoverybench.faults.base import Fault, order
+from recoverybench.faults._inside import InsideFault
+from recoverybench.faults.base import order
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 
 NEEDS = ()
 
 
-class Exit(Fault):
+class Exit(InsideFault):
     """See `faults.base.Fault`.
 
     Args:

@@ -1,5 +1,7 @@
 """SIGINT: somebody pressed Ctrl-C, or a scheduler interrupts one worker of the job.
 
+It stands for an operator, a launcher or a notebook that interrupts one process of many.
+
 Python turns it into a `KeyboardInterrupt` wherever the training thread is, which no
 ``except Exception`` catches; on its way out the interpreter runs JAX's handler for the end of
 a process, which waits at the shutdown barrier for workers that are not ending. What that comes

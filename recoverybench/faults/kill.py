@@ -1,4 +1,8 @@
-"""SIGKILL: the machine is gone, nothing runs any more, its sockets are closed by the kernel."""
+"""SIGKILL: the machine is gone, nothing runs any more, its sockets are closed by the kernel.
+
+It stands for the loss of a host or a container: no Python runs, nothing is flushed, peers see
+their connections close. Needs nothing. What it breaks is the process, which is replaced.
+"""
 
 from __future__ import annotations
 

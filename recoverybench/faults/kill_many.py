@@ -1,5 +1,7 @@
 """SIGKILL of several workers at the same instant: a rack, a slice or a power supply is gone.
 
+It stands for failures that are not independent, which is how many of them come.
+
 ``kill-many:K`` kills K workers (2 if nothing is said), the victim among them; the trial's seed
 chooses the others, never worker 0 unless it is the victim. Needs enough workers that one
 survives: with fewer the cell is refused. What it breaks are processes, which are replaced.

@@ -11,14 +11,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 from recoverybench.faults import _arguments
-from recoverybench.faults.base import Fault, order
+from recoverybench.faults._inside import InsideFault
+from recoverybench.faults.base import order
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 
 NEEDS = ()
 
 
-class LockGil(Fault):
+class LockGil(InsideFault):
     """See `faults.base.Fault`."""
 
     name: ClassVar[str] = "lock-gil"

@@ -14,8 +14,9 @@ from typing import ClassVar
 
 from recoverybench.cells import Cell
 from recoverybench.errors import HarnessError, bad_value
+from recoverybench.faults._inside import InsideFault
 from recoverybench.faults._memory import MemoryGroup
-from recoverybench.faults.base import Fault, order
+from recoverybench.faults.base import order
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 
@@ -25,7 +26,7 @@ ROOM = 64 << 20
 """How much more a worker may have, bytes: enough for what it does besides, and soon full."""
 
 
-class Oom(Fault):
+class Oom(InsideFault):
     """See `faults.base.Fault`.
 
     Args:
@@ -40,8 +41,9 @@ class Oom(Fault):
 
     def unsupported(self, cell: Cell) -> str | None:
         """A control group was asked for, and cannot be had."""
-        if self._how != "cgroup":
-            return None
+        reason = super().unsupported(cell)
+        if reason is not None or self._how != "cgroup":
+            return reason
         group = MemoryGroup.make("try", ROOM)
         if group is None:
             return "no control group with a memory limit can be made (run as root)"

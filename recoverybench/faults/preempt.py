@@ -1,5 +1,8 @@
 """SIGTERM, a grace period, then SIGKILL: a preemption that announces itself.
 
+It stands for a spot machine that is taken back, and for planned maintenance. Needs nothing. What
+it breaks is the process, which is replaced.
+
 ``preempt:GRACE`` sets the grace period (``preempt:30s``; 250ms if nothing is said, which
 is ten steps of the tiny workloads). The notice reaches a job that goes on training, and
 the injection is the moment of the SIGKILL. JAX's preemption notifier swallows SIGTERM, so

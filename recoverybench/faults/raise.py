@@ -12,14 +12,15 @@ import builtins
 from typing import ClassVar
 
 from recoverybench.errors import bad_value
-from recoverybench.faults.base import Fault, order
+from recoverybench.faults._inside import InsideFault
+from recoverybench.faults.base import order
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 
 NEEDS = ()
 
 
-class Raise(Fault):
+class Raise(InsideFault):
     """See `faults.base.Fault`.
 
     Args:

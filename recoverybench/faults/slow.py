@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from recoverybench.errors import bad_value
-from recoverybench.faults.base import Fault, order
+from recoverybench.faults._inside import InsideFault
+from recoverybench.faults.base import order
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 from recoverybench.plan.units import parse_duration
@@ -21,7 +22,7 @@ NEEDS = ()
 DEFAULT_FACTOR, DEFAULT_DURATION = "5", "2s"
 
 
-class Slow(Fault):
+class Slow(InsideFault):
     """See `faults.base.Fault`.
 
     Args:
