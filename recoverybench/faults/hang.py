@@ -1,9 +1,9 @@
 """SIGSTOP: the process is there and does nothing, its sockets stay open, its heart stands still.
 
-It stands for a frozen host or a process stuck in the kernel. Nobody gets an error; what
-notices is a watchdog on the steps, or the heartbeat timeout where survivors are not to
-rejoin (JAX reports the silence of a recoverable worker to nobody). A stopped worker is
-ended by SIGKILL when the strategy or the end of the trial has done with it.
+It stands for a frozen host or a process stuck in the kernel. Nobody gets an error; what notices
+is a watchdog on the steps, or the heartbeat timeout where survivors are not to rejoin (JAX
+reports the silence of a recoverable worker to nobody). Needs nothing. A stopped worker is ended
+by SIGKILL when the strategy or the end of the trial has done with it.
 """
 
 from __future__ import annotations
