@@ -14,15 +14,16 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from recoverybench import leftovers, machine
-from recoverybench.analysis.journal import read_trial
+from recoverybench.analysis.journal import Journal, read_trial
 from recoverybench.analysis.record import analyse
+from recoverybench.analysis.soak import analyse_soak
 from recoverybench.analysis.verify import Reference
 from recoverybench.campaign import cache, interrupts
 from recoverybench.campaign.bench import Bench
@@ -31,6 +32,7 @@ from recoverybench.campaign.reference import reference_for
 from recoverybench.campaign.trial import Directories, Plan, parts, run_job
 from recoverybench.cells import Cell
 from recoverybench.errors import HarnessError, UsageError, bad_value
+from recoverybench.faults._soak import Soak
 from recoverybench.labels import cell_label, varying_factors
 from recoverybench.plan.suite import DEFAULT_SUITE, Overrides, Suite, load_suite
 from recoverybench.records import TrialRecord
@@ -124,7 +126,7 @@ def run(
         try:
             log = directory.path / "logs" / "fork-server.log"
             with interrupts.once(), Bench.open(launcher, log) as bench:
-                done = frozenset(record.trial for record in finished)
+                done = results.whole_trials(finished)
                 Campaign(suite, directory, bench, listener, done).execute()
             status = "complete"
         except KeyboardInterrupt:
@@ -217,6 +219,11 @@ def keys_of(plan: Plan, cell: Cell, bench: Bench) -> Keys:
     return Keys.of(cell, plan.job_seed, plan.steps, plan.data, bench.environment, controller)
 
 
+def _analyse_one(journals: Iterable[Journal], **arguments: Any) -> list[TrialRecord]:
+    """The one record of a trial with one injection; arguments as of `analysis.record.analyse`."""
+    return [analyse(journals, **arguments)]
+
+
 @dataclass(slots=True)
 class Campaign:
     """One execution of a suite.
@@ -269,7 +276,9 @@ class Campaign:
         except HarnessError as error:
             problem = str(error)
         fault, strategy = parts(plan.cell)
-        record = analyse(
+        # A soak yields a record for each of its injections.
+        analysis = analyse_soak if isinstance(fault, Soak) else _analyse_one
+        records = analysis(
             read_trial(journals).all,
             trial=plan.trial,
             cell=plan.cell,
@@ -285,10 +294,11 @@ class Campaign:
             harmless=fault.harmless,
             harness={"problem": problem} if problem else {},
         )
-        if record.victim is None:
-            record = dataclasses.replace(record, victim=plan.victim)
-        self.run.append(record)
-        self.listener.trial_done(record)
+        for record in records:
+            if record.victim is None:
+                record = dataclasses.replace(record, victim=plan.victim)
+            self.run.append(record)
+            self.listener.trial_done(record)
 
     def _reference_of(self, plan: Plan, keys: Keys) -> Reference:
         """The reference of a trial's job, made when it is wanted for the first time.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import shutil
 import time
 from collections.abc import Callable
@@ -11,7 +13,9 @@ from pathlib import Path
 from recoverybench.campaign import cache
 from recoverybench.campaign.approach import BOOT_S, Approach
 from recoverybench.campaign.bench import Bench
+from recoverybench.campaign.soak import endure
 from recoverybench.cells import Cell
+from recoverybench.faults._soak import Soak
 from recoverybench.faults.base import Fault
 from recoverybench.job.job import Job
 from recoverybench.job.watchdog import Limit
@@ -180,18 +184,32 @@ def _live_through(
         told("inject")
         job.begin_deadline(plan.deadline_s)
         strategy.strike(job, fault, plan.victim)
-        mend(job, strategy, told)
+        if isinstance(fault, Soak):
+            again = functools.partial(mend, job, strategy, told, most=math.inf)
+            endure(job, fault, strategy, plan.deadline_s, told, again)
+        else:
+            mend(job, strategy, told, job.finished)
     return problem
 
 
-def mend(job: Job, strategy: Strategy, told: Callable[[str], None]) -> None:
-    """Let the strategy bring the job back, as often as it is lost, until it is done."""
-    for _ in range(MOST_RECOVERIES):
+def mend(
+    job: Job,
+    strategy: Strategy,
+    told: Callable[[str], None],
+    enough: Callable[[], bool],
+    *,
+    most: float = MOST_RECOVERIES,
+) -> bool:
+    """Let the strategy bring the job back, as often as it is lost, until that is enough or
+    the job is done; returns whether there is a job left.
+    """
+    tries = 0
+    while tries < most:
         told("detect")
         with job.span("wait for evidence"):
-            job.pump(lambda: job.noticed() or job.finished())
-        if job.finished() or not job.noticed():
-            return
+            job.pump(lambda: job.noticed() or enough() or job.finished())
+        if enough() or job.finished() or not job.noticed():
+            return True
         told("recover")
         try:
             with job.span("strategy"):
@@ -199,15 +217,17 @@ def mend(job: Job, strategy: Strategy, told: Callable[[str], None]) -> None:
         except CannotRecover as reason:
             job.journal.log("given_up", reason=str(reason))
             break
+        tries += 1
         job.pump(lambda: job.noticed() or job.running())
         if job.running() and not job.noticed():
             told("settle")
             strategy.settle(job)
         told("verify")
-        job.pump(lambda: job.noticed() or job.finished())
+        job.pump(lambda: job.noticed() or enough() or job.finished())
     else:
-        job.journal.log("given_up", reason=f"lost again after {MOST_RECOVERIES} recoveries")
+        job.journal.log("given_up", reason=f"lost again after {most} recoveries")
     job.pump(lambda: not any(m.alive for m in job.survivors()), END_S)
+    return False
 
 
 def _end(job: Job, fault: Fault, plan: Plan) -> None:

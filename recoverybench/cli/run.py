@@ -87,7 +87,8 @@ def command(suite: str | None, quiet: bool, strict: bool, output: str, **options
     else:
         resolved = load_suite(suite or DEFAULT_SUITE, overrides)
     check_new(options["report"], "--report")
-    total = len(plans(resolved)) - (len(begun.trials) if begun is not None else 0)
+    whole = results.whole_trials(begun.trials) if begun is not None else ()
+    total = len(plans(resolved)) - len(whole)
     with Progress(total, quiet=quiet) as progress:
         run, interrupted = _measure(resolved, options, progress)
     if run is None:

@@ -50,7 +50,9 @@ class Fault:
         """After the trial, whatever became of it; also when `prepare` or `inject` failed."""
 
 
-def strike(job: Job, victim: Member, name: str, number: signal.Signals, **more: object) -> None:
+def strike(
+    job: Job, victim: Member, name: str, number: signal.Signals, /, **more: object
+) -> None:
     """Send a signal that takes effect at once, and log it as the injection.
 
     The clock is read just before the system call: after it, the supervisor may be
@@ -60,7 +62,7 @@ def strike(job: Job, victim: Member, name: str, number: signal.Signals, **more: 
 
 
 def strike_all(
-    job: Job, victims: list[Member], name: str, number: signal.Signals, **more: object
+    job: Job, victims: list[Member], name: str, number: signal.Signals, /, **more: object
 ) -> None:
     """As `strike`, for several at the same instant; the first one is the trial's victim."""
     for victim in victims:

@@ -6,7 +6,8 @@ History of the format (`SCHEMA_VERSION`, in run.json):
 
 ``run.json`` is replaced as a whole, by a rename. A line of ``trials.jsonl`` is one write and
 an fsync; what follows the last newline was never finished. It is dropped and counted when
-reading, and moved to ``trials.jsonl.dropped`` before a resumed run appends again.
+reading, and moved to ``trials.jsonl.dropped`` before a resumed run appends again. So are the
+records of a soak of which the last is missing: a soak is measured as a whole.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import fcntl
 import json
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +41,7 @@ __all__ = [
     "describe_run",
     "load",
     "replace_file",
+    "whole_trials",
 ]
 
 _RUN, _TRIALS, _DROPPED = "run.json", "trials.jsonl", "trials.jsonl.dropped"
@@ -50,7 +53,8 @@ class Run:
 
     Attributes:
         info: `run.json`. trials: finished trials in the order in which they ended.
-        dropped: half-written lines, those of earlier sessions included.
+        dropped: lines that do not count, those of earlier sessions included: half-written ones,
+            and records of soaks that were cut off and measured again.
         path: its directory.
     """
 
@@ -121,13 +125,14 @@ class RunDir:
         try:
             run = load(path)
             _check_same(run.info.suite, suite, path)
-            _set_aside(path, descriptor)
+            cut = _cut_soak(run.trials)
+            _set_aside(path, descriptor, cut)
         except BaseException:
             os.close(descriptor)
             raise
         resumed = cls(path, dataclasses.replace(run.info, status="running"), descriptor)
         resumed._write_info()
-        return resumed, run.trials
+        return resumed, run.trials[: len(run.trials) - cut]
 
     def append(self, record: TrialRecord) -> None:
         """Adds one trial: one line, one write, on disk when this returns.
@@ -333,14 +338,38 @@ def _check_same(made: Suite, wanted: Suite, path: Path) -> None:
     raise bad_value(f"--resume: {key}", found, f"{allowed} that {path} was made with")
 
 
-def _set_aside(path: Path, descriptor: int) -> None:
-    """Moves what follows the last newline of ``trials.jsonl`` to its own file."""
+def whole_trials(records: Sequence[TrialRecord]) -> frozenset[str]:
+    """Ids of the trials that were measured to their end: one with the id ``0007.003`` is the
+    fourth record of the soak ``0007``, which counts once its last record is there.
+    """
+    whole = records[: len(records) - _cut_soak(records)]
+    return frozenset(record.trial.partition(".")[0] for record in whole)
+
+
+def _cut_soak(records: Sequence[TrialRecord]) -> int:
+    """How many of the last records belong to a soak that lacks its last one.
+
+    Only the last soak of a session can lack any, because one trial is run after another.
+    """
+    soak = records[-1].soak if records else None
+    if soak is None or soak["index"] + 1 >= soak["injections"]:
+        return 0
+    ours = records[-1].trial.partition(".")[0]
+    return sum(record.trial.partition(".")[0] == ours for record in records)
+
+
+def _set_aside(path: Path, descriptor: int, records: int) -> None:
+    """Moves what follows the last newline of ``trials.jsonl``, and that many records before
+    it, to a file of their own.
+    """
     content = (path / _TRIALS).read_bytes()
     keep = content.rfind(b"\n") + 1
+    for _ in range(records):
+        keep = content.rfind(b"\n", 0, keep - 1) + 1
     if keep == len(content):
         return
     with (path / _DROPPED).open("ab") as file:
-        file.write(content[keep:] + b"\n")
+        file.write(content[keep:].removesuffix(b"\n") + b"\n")
         file.flush()
         os.fsync(file.fileno())
     os.ftruncate(descriptor, keep)

@@ -63,6 +63,9 @@ class Strategy:
     def settle(self, job: Job) -> None:
         """Once the job runs again: what is still to be done until all is as before."""
 
+    def replenish(self, job: Job) -> None:
+        """In a soak, after that: have at hand again what the next recovery needs."""
+
 
 def act(job: Job, name: str, ranks: Sequence[int] | None = None) -> str:
     """Log ``act`` and begin the next generation; returns its coordinator's address.

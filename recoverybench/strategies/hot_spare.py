@@ -21,6 +21,11 @@ class HotSpare(Elastic):
         standbys = [m for m in job.standbys() if m.ready]
         return standbys[0] if standbys else super().replacement(job, rank)
 
+    def replenish(self, job: Job) -> None:
+        """Start a standby in the place of the one that was used up; nobody waits for it."""
+        if not job.standbys():
+            job.spawn_standby("warm")
+
 
 def create(argument: str | None) -> HotSpare:
     """``hot-spare`` takes no argument."""

@@ -50,7 +50,7 @@ class Progress:
         self._total = total_trials
         self._clock = clock
         self._started = clock()
-        self._finished: list[float] = []
+        self._finished: dict[str, float] = {}
         self._recovered = 0
         self._trial = ""
         self._phase = ""
@@ -91,8 +91,11 @@ class Progress:
         self._phase = name
 
     def trial_done(self, record: TrialRecord) -> None:
-        """A trial has ended: one line about it stays, above the display."""
-        self._finished.append(self._clock())
+        """A trial has ended: one line about it stays, above the display.
+
+        The records of a soak are one trial of the run.
+        """
+        self._finished[record.trial.partition(".")[0]] = self._clock()
         self._recovered += record.outcome == "recovered"
         self._phase = ""
         if not self._shown:
@@ -116,8 +119,9 @@ class Progress:
         done = len(self._finished)
         if not done:
             return None
-        each = (self._finished[-1] - self._started) / done
-        since = self._clock() - self._finished[-1]
+        last = max(self._finished.values())
+        each = (last - self._started) / done
+        since = self._clock() - last
         return max(0.0, each * (self._total - done) - since)
 
     def _render(self) -> RenderableType:
