@@ -57,10 +57,16 @@ ORDER = (
 
 PURE = (
     "recoverybench.analysis.causality",
+    "recoverybench.analysis.closeness",
+    "recoverybench.analysis.generations",
     "recoverybench.analysis.history",
+    "recoverybench.analysis.milestones",
     "recoverybench.analysis.outcome",
     "recoverybench.analysis.record",
+    "recoverybench.analysis.reference",
+    "recoverybench.analysis.soak",
     "recoverybench.analysis.timeline",
+    "recoverybench.analysis.transitions",
     "recoverybench.analysis.verify",
     "recoverybench.cells",
     "recoverybench.records",

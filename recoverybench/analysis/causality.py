@@ -32,6 +32,8 @@ def early_effect(history: History, inject: Line, witnesses: Sequence[Line]) -> s
         if early and (notice is None or line["t"] < notice):
             return _too_early(line, inject)
     for line in history.named("act"):
+        if line["generation"] <= inject.get("generation", 0):
+            continue  # of a recovery before this injection
         if line["t"] < inject["t"]:
             return _too_early(line, inject)
         if not witnesses:

@@ -29,7 +29,7 @@ SPANS_KEPT: Final = 400
 _LEAD_NS: Final = 1_000_000_000
 """Spans that ended longer than that before the injection are not for the waterfall."""
 
-_WARM_UP: Final = 3
+WARM_UP: Final = 3
 """First steps of a worker that are no steady steps."""
 
 
@@ -357,7 +357,7 @@ def _steady_step_s(history: History, line: Timeline) -> float | None:
         before = line.generation is None or step["generation"] < line.generation
         if before and line.t_inject is not None and step["t"] <= line.t_inject:
             steps[step["worker"], step["generation"]].append(step)
-    steady = [s for own in steps.values() for s in own[_WARM_UP:]]
+    steady = [s for own in steps.values() for s in own[WARM_UP:]]
     return statistics.median((s["t"] - s["t0"]) / 1e9 for s in steady) if steady else None
 
 

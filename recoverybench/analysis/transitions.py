@@ -41,7 +41,7 @@ def _transition(history: History, workers: int, begun: Line) -> Transition:
     return Transition(
         kind=str(begun["kind"]),
         generation=generation,
-        step=max((line["step"] for line in before), default=None),
+        step=max(before, key=lambda s: (s["t"], s["step"]))["step"] if before else None,
         paused_s=paused_s,
         phases=phases,
     )
