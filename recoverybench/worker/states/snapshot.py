@@ -51,7 +51,6 @@ class Snapshot:
         """Copy the state to the host; every so often begin a save to storage as well."""
         with self._journal.span("save"):
             self._memory.take(HostState(step, to_host(state), dict(data)))
-        self._journal.log("committed", step=step, tier="memory")
         if durable or due(step, self._part.spec):
             with self._journal.span("save to storage"):
                 self._persistent.save(step, state, data)
