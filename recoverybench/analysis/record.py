@@ -63,7 +63,7 @@ def analyse(
         memory_available_bytes: likewise.
         wall_s: the whole trial, start of the job to its end.
         problem: what the harness itself knows to be wrong; makes the trial `invalid`.
-        simulated: the fault was simulated.
+        simulated: the fault was simulated; an injection may say so itself.
         harmless: nothing is lost by the fault, and any alarm is a false one.
         ends: the journals go on to the job's end. Else they are a part of it (see `soak`),
             and the trial is over when the job runs again and is right as far as they go.
@@ -142,7 +142,7 @@ def analyse(
         wall_s=wall_s,
         window_s=_window_s(history, line),
         steady_step_s=_steady_step_s(history, line),
-        simulated=simulated,
+        simulated=simulated or any(i.get("simulated") is True for i in history.named("inject")),
         harness=notes,
         workers=workers,
         recoveries=line.recoveries,

@@ -290,7 +290,6 @@ class Campaign:
             memory_available_bytes=(memory, machine.memory_available_bytes()),
             wall_s=time.monotonic() - started,
             problem=problem,
-            simulated=strategy.simulated,
             harmless=fault.harmless,
             harness={"problem": problem} if problem else {},
         )

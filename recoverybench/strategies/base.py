@@ -27,7 +27,6 @@ class Strategy:
         shrinks: a generation may have fewer workers than the job.
         standbys: processes that are started with the job and have no rank.
         processes: how many the job has whatever its topology; None: one a worker.
-        simulated: a fault under it is simulated.
     """
 
     name: ClassVar[str]
@@ -37,7 +36,6 @@ class Strategy:
     shrinks: ClassVar[bool] = False
     standbys: ClassVar[int] = 0
     processes: ClassVar[int | None] = None
-    simulated: ClassVar[bool] = False
 
     def unsupported(self, cell: Cell) -> str | None:
         """Why this cell cannot be asked for; None: it can. Asked before anything starts."""
