@@ -62,7 +62,13 @@ class Command:
             )
 
     def measure(
-        self, directory: Path, suite: str, *options: str, code: int = 0, name: str = "run"
+        self,
+        directory: Path,
+        suite: str,
+        *options: str,
+        code: int = 0,
+        name: str = "run",
+        patience_s: float = PATIENCE_S,
     ) -> results.Run:
         """Run a suite, given as TOML, to its end, and read what it measured.
 
@@ -72,11 +78,12 @@ class Command:
             options: of the command line.
             code: the exit code that is expected.
             name: of the run's directory.
+            patience_s: see `finish`.
         """
         process = self.start(
             *self.arguments(directory, suite, name), *options, output=directory / "said"
         )
-        assert finish(process) == code, (directory / "said").read_text()
+        assert finish(process, patience_s) == code, (directory / "said").read_text()
         return results.load(directory / name)
 
     def arguments(self, directory: Path, suite: str, name: str = "run") -> list[str]:
@@ -107,14 +114,14 @@ def suite_text(
     return "\n".join(lines) + "\n"
 
 
-def finish(process: subprocess.Popen[bytes]) -> int:
-    """The exit code of a command, once it has ended."""
+def finish(process: subprocess.Popen[bytes], patience_s: float = PATIENCE_S) -> int:
+    """The exit code of a command, once it has ended; many cells need more patience."""
     try:
-        return process.wait(PATIENCE_S)
+        return process.wait(patience_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-        pytest.fail(f"still running after {PATIENCE_S:.0f} s: {process.args!r}")
+        pytest.fail(f"still running after {patience_s:.0f} s: {process.args!r}")
 
 
 def lines_of(journal: Path) -> list[dict[str, Any]]:
