@@ -39,6 +39,8 @@ TIMEOUT_S = 300.0
 ATTEMPTS = 10
 """How often the manager tries (MaxText's setting)."""
 
+FAULTS = ("kill", "kill-coordinator")
+
 TRIGGERS = ("step", "time", "random")
 """Kinds of triggers that reach a controller: each ends between two steps."""
 
@@ -92,7 +94,6 @@ class Pathways(Strategy):
 
     name: ClassVar[str] = "pathways"
     processes: ClassVar[int | None] = 1
-    simulated: ClassVar[bool] = True
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -100,9 +101,10 @@ class Pathways(Strategy):
     def unsupported(self, cell: Cell) -> str | None:
         """What cannot happen to a single controller, or not be simulated."""
         kind = cell.trigger.partition(":")[0]
-        if cell.fault != "kill":
+        if cell.fault not in FAULTS:
             return (
-                f"pathways: of the faults only kill has a counterpart, a lost slice: {cell.fault}"
+                f"pathways: {cell.fault} has no counterpart here, only kill (a slice is lost) "
+                "and kill-coordinator (the controller is)"
             )
         if kind not in TRIGGERS:
             return f"pathways: a slice is lost between two steps, and not at {cell.trigger}"
@@ -130,11 +132,15 @@ class Pathways(Strategy):
         return dataclasses.replace(spec, controller=dataclasses.asdict(controller))
 
     def strike(self, job: Job, fault: Fault, victim: int) -> None:
-        """The controller loses the slice of that number."""
+        """The controller loses the slice of that number, or is lost itself."""
+        controller = job.ranks()[0]
+        if fault.name != "kill":
+            fault.inject(job, controller)
+            return
         back_s = None if self.shrinks else self._settings.back_s
         argument = json.dumps({"slice": victim, "back_s": back_s})
         t = time.monotonic_ns()
-        job.ranks()[0].tell({"kind": "break", "what": "lose-slice", "argument": argument})
+        controller.tell({"kind": "break", "what": "lose-slice", "argument": argument})
         job.injected = job.journal.log(
             "inject", t, fault=fault.name, worker=victim, generation=job.generation, simulated=True
         )

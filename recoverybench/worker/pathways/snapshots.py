@@ -2,12 +2,12 @@
 
 A copy of the state lies with every device that has one, in the memory of that device's host.
 After the loss of a slice, the copies of the other slices are put together on the new mesh.
+A copy in memory is not durable, so nothing is ever committed.
 """
 
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,13 +43,6 @@ class Snapshots:
         with self._journal.span("save"):
             self._snapshotter.save(step, {"state": dict(state), "data": json.dumps(dict(data))})
         self._journal.log("save", step=step)
-        threading.Thread(target=self._committed, args=(step,), name="rb-snapshot").start()
-
-    def _committed(self, step: int) -> None:
-        self._snapshotter.join()
-        latest = self._snapshotter.latest
-        if latest is not None and latest.step == step:
-            self._journal.log("committed", step=step)
 
     def restore(self, signature: Signature, places: Shardings) -> Restored:
         """Put the copies that are left together."""
