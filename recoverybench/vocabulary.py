@@ -110,6 +110,7 @@ SUPERVISOR_EVENTS: Final = (
     "inject",  # `fault`, `worker`, `generation`: the one that was broken
     "again",  # `fault`, `worker`: the fault struck once more, in the recovery
     "undone",  # `fault`, `worker`: a fault that lasts for a time has been undone
+    "stopped",  # `operation`, `path`, `kind`, `torn`: a file operation of a save, held there
     "evidence",  # `mechanism`, `worker`, `detail`
     "act",  # `strategy`, `generation`
     "transition",  # `kind` (resume|grow), `generation`: set up anew, with nothing broken

@@ -10,7 +10,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
@@ -18,6 +19,9 @@ from recoverybench.plan.triggers import SETTING_UP, Trigger
 
 BOOT_S = 180.0
 """How long a healthy job may take to reach its trigger, compiling included."""
+
+_LOOK_S = 0.002
+"""How often the end of a save is looked for."""
 
 EXPLANATION_S = 0.5
 """How long the end of a process is waited for that would explain what the others report."""
@@ -32,6 +36,7 @@ class Approach:
         trigger: when. interval: steps between checkpoints. seed: of the trial.
         standbys: processes that wait beside the job.
         told: receives words for the progress display.
+        at_last: to be called once the fault has struck.
     """
 
     job: Job
@@ -41,6 +46,7 @@ class Approach:
     seed: int
     standbys: int
     told: Callable[[str], None]
+    at_last: list[Callable[[], None]] = field(default_factory=list)
 
     def go(self) -> str | None:
         """Get there; returns what went wrong, in one line, or None."""
@@ -72,13 +78,18 @@ class Approach:
         if trigger.kind == "step":
             return f"step:{trigger.step}"
         if trigger.kind == "save":
-            return None if trigger.operation is not None else "save"
+            return "save" if trigger.operation is None else f"step:{self._saved_step}"
         if trigger.kind == "random":
             # In the third interval, so that there is a checkpoint whatever became of one save.
             return f"step:{2 * interval + 1 + int(self._uniform() * interval)}"
         if trigger.kind in SETTING_UP:
             return f"step:{2 * interval + max(1, interval // 2)}"
         return None
+
+    @property
+    def _saved_step(self) -> int:
+        """The step whose save is met: the second, so that there is one to come back to."""
+        return 2 * self.interval
 
     def _uniform(self) -> float:
         """The seed's number in [0, 1)."""
@@ -109,6 +120,8 @@ class Approach:
             job.pump(lambda: job.lost() or job.finished(), trigger.time_s)
             if job.finished():
                 return f"the job was over before its trigger ({trigger}): more steps are needed"
+        if trigger.operation is not None:
+            self._stop_the_save()
         if trigger.kind == "random":
             victim = self._member()
             assert victim is not None and victim.running_at is not None and victim.held is not None
@@ -117,6 +130,36 @@ class Approach:
             victim.tell({"kind": "release"})
             job.pump(job.lost, fraction * pace_s)
         return f"the healthy job failed: {self._cause()}" if job.lost() else None
+
+    def _stop_the_save(self) -> None:
+        """Have the K-th file operation of the victim's save stopped, and wait until it is.
+
+        A save may have fewer operations: then the moment is right after it is durable.
+        """
+        job, trigger, victim = self.job, self.trigger, self._member()
+        assert job.gate is not None and victim is not None and victim.rank is not None
+        assert trigger.operation is not None and trigger.moment is not None
+        reached: list[bool] = []
+        arm = job.gate.arm(
+            victim.rank,
+            trigger.operation,
+            trigger.moment,
+            lambda: reached.append(True),
+            step=self._saved_step,
+        )
+        self.at_last.append(arm.release)
+        victim.tell({"kind": "release"})
+        durable = Path(job.spec.checkpoints) / str(self._saved_step)
+        # The end of a save makes no event on the loop, so it is looked for.
+        while not (reached or job.lost() or job.finished() or job.overdue or durable.exists()):
+            job.pump(lambda: bool(reached) or job.lost(), _LOOK_S)
+        job.journal.log(
+            "stopped",
+            operation=arm.policy.seen,
+            path=arm.operation.path if arm.operation is not None else None,
+            kind=arm.operation.kind if arm.operation is not None else None,
+            torn=arm.policy.torn,
+        )
 
     def _wait(self, there: Callable[[], bool], spare: list[Member]) -> str | None:
         job = self.job

@@ -184,6 +184,8 @@ def _live_through(
         told("inject")
         job.begin_deadline(plan.deadline_s)
         strategy.strike(job, fault, plan.victim)
+        for do in approach.at_last:
+            do()
         if isinstance(fault, Soak):
             again = functools.partial(mend, job, strategy, told, most=math.inf)
             endure(job, fault, strategy, plan.deadline_s, told, again)

@@ -24,19 +24,28 @@ FACTORS = {
     "strategy": "how the job comes back",
     "state-source": "where the state comes back from",
     "fault": "what is broken, as in kill or preempt:2s",
-    "trigger": "when, as in step:25",
+    "trigger": "when, as in step:25, time:2s, random, save, save:3:torn, restore",
     "interval": "steps between checkpoints",
     "victim": "the worker that is broken; by default the seed chooses, never worker 0",
     "heartbeat": "heartbeat timeout of the coordination service, as in 10s",
     "watchdog": "no completed step for that long is a failure; off: no watchdog",
+    "coordinator": "where the coordination service lives: worker0 or external",
     "compile-cache": "executable, persistent or off",
+    "watchdog-factor": "likewise, in steps of the job's own pace, as in 20",
+    "replica-check": "when workers compare their copies of the state: off or save",
 }
 """Option -> its help. Each may be given several times and replaces the suite's list."""
 
 
 def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for name, text in reversed(FACTORS.items()):
-        metavar = {"interval": "N", "victim": "N", "heartbeat": "T", "watchdog": "T"}.get(name, "X")
+        metavar = {
+            "interval": "N",
+            "victim": "N",
+            "heartbeat": "T",
+            "watchdog": "T",
+            "watchdog-factor": "N",
+        }.get(name, "X")
         command = click.option(f"--{name}", multiple=True, metavar=metavar, help=text)(command)
     return command
 

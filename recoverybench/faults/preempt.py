@@ -69,7 +69,9 @@ class Preempt(Fault):
             stopped = max(m.suspended[1] for m in job.ranks() if m.suspended is not None)
             log_injection(job, self.name, victim, stopped)
             step = min(m.suspended[0] for m in job.ranks() if m.suspended is not None)
-            job.note_evidence("preemption_notice", None, f"every worker has saved step {step}")
+            job.note_evidence(
+                "preemption_notice", None, f"every worker has saved step {step}", stopped
+            )
         elif job.finished() or not victim.alive:  # all that was needed was the notice
             log_injection(job, self.name, victim, notice)
         else:

@@ -254,10 +254,14 @@ class Job:
 
     # Noticing
 
-    def note_evidence(self, mechanism: str, observer: int | None, detail: str) -> None:
-        """Write evidence down. Before the injection it is kept too: it spoils the trial."""
+    def note_evidence(
+        self, mechanism: str, observer: int | None, detail: str, t: int | None = None
+    ) -> None:
+        """Write evidence down (of the instant `t`, ns; default: now). Before the injection it is
+        kept too: it spoils the trial.
+        """
         self._note(mechanism, detail, self.generation)
-        self.journal.log("evidence", mechanism=mechanism, worker=observer, detail=detail)
+        self.journal.log("evidence", t, mechanism=mechanism, worker=observer, detail=detail)
 
     def noticed(self) -> bool:
         """There is evidence that something is wrong with the current generation."""

@@ -77,7 +77,7 @@ def _read_save(argument: str | None) -> Trigger | None:
     found = re.fullmatch(r"([0-9]{1,6})(?::(before|torn|after))?", argument)
     if found is None or int(found[1]) < 1:
         return None
-    moment = next((m for m in MOMENTS if m == found[2]), "before")
+    moment: Moment = next((m for m in MOMENTS if m == found[2]), "before")
     return Trigger("save", operation=int(found[1]), moment=moment)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from recoverybench.cells import Cell
 from recoverybench.faults.base import Fault
@@ -72,7 +72,7 @@ def act(job: Job, name: str, ranks: Sequence[int] | None = None) -> str:
         ranks: the workers of the next generation; None: all.
     """
     world = None if ranks is None else len(ranks)
-    fewer = {} if ranks is None else {"ranks": list(ranks)}
+    fewer: dict[str, Any] = {} if ranks is None else {"ranks": list(ranks)}
     job.journal.log("act", strategy=name, generation=job.generation + 1, **fewer)
     return job.begin_generation(world)
 

@@ -72,7 +72,7 @@ class Checkpoints:
             async_options=ocp.AsyncOptions(
                 timeout_secs=int(timeout_s),
                 barrier_sync_fn=barrier_of_this_generation(processes.active_processes),
-                post_finalization_callback=lambda: committed(self._saving),
+                post_finalization_callback=lambda: _about_to_commit(committed, self._saving),
                 # One that saves alone has nobody to tell that a directory is there.
                 create_directories_asynchronously=processes.barrier_sync_key_prefix is None,
             ),
@@ -138,6 +138,27 @@ class Checkpoints:
             self._manager.close()
         except Exception as error:  # whatever a dying save raises is a consequence
             errors.append(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
+
+
+_FINALIZED = "/jax/orbax/write/background_finalize_secs"
+"""Orbax's event after the rename that makes a checkpoint durable, from the thread that did it."""
+
+_commit = threading.local()
+
+
+def _about_to_commit(committed: Callable[[int], object], step: int) -> None:
+    """Remember whom to tell: Orbax's ``post_finalization_callback`` comes before the rename."""
+    _commit.tell = lambda: committed(step)
+
+
+def _finalized(event: str, duration_secs: float, **_: Any) -> None:
+    if event == _FINALIZED:
+        tell, _commit.tell = getattr(_commit, "tell", None), None
+        if tell is not None:
+            tell()
+
+
+jax.monitoring.register_event_duration_secs_listener(_finalized)
 
 
 def barrier_of_this_generation(processes: Collection[int]) -> Callable[..., None]:
