@@ -185,9 +185,10 @@ def story(run: results.Run, record: TrialRecord) -> str:
     """A trial for whoever reads a failing test: record, the supervisor's journal, logs' ends."""
     plain = {k: v for k, v in record.as_dict().items() if k not in ("spans", "cell", "memory")}
     parts = [f"trial {record.trial}: {record.cell.key}", json.dumps(plain, indent=1, default=str)]
-    journal = run.path / "journal" / record.trial / "supervisor.0.jsonl"
+    job = record.trial.partition(".")[0]  # all records of a soak are of one job
+    journal = run.path / "journal" / job / "supervisor.0.jsonl"
     parts += [f"-- {journal}", journal.read_text()]
-    for log in sorted((run.path / "logs" / record.trial).iterdir()):
+    for log in sorted((run.path / "logs" / job).iterdir()):
         parts += [f"-- the end of {log}", log.read_text(errors="replace")[-2000:]]
     return "\n".join(parts)
 
