@@ -1,0 +1,426 @@
+"""Strategy `pathways`: its argument and its cells; and a controller that loses a slice."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from recoverybench.cells import Cell
+from recoverybench.errors import UsageError
+from recoverybench.faults.kill import Kill
+from recoverybench.faults.kill_coordinator import KillCoordinator
+from recoverybench.job.job import Job
+from recoverybench.protocol import JobSpec
+from recoverybench.strategies import pathways
+from recoverybench.strategies.base import CannotRecover
+from recoverybench.strategies.pathways import Settings
+from tests import controller_spec
+
+CELL = Cell(
+    workload="mlp:tiny",
+    topology="3x1",
+    strategy="pathways",
+    state_source="storage",
+    fault="kill",
+    trigger="step:13",
+    interval=5,
+    victim=None,
+    heartbeat_s=10.0,
+    watchdog_s=5.0,
+    coordinator="worker0",
+    compile_cache="executable",
+)
+
+
+# The argument
+
+
+@pytest.mark.parametrize(
+    ("argument", "settings"),
+    [
+        (None, Settings()),
+        ("shrink", Settings(shrink=True)),
+        ("poll=10s", Settings(poll_s=10.0)),
+        ("shrink,poll=250ms", Settings(shrink=True, poll_s=0.25)),
+        ("poll=10s, back=2m", Settings(poll_s=10.0, back_s=120.0)),
+        ("back=3", Settings(back_s=3.0)),
+    ],
+)
+def test_the_argument_says_how_the_manager_is_set(argument: str | None, settings: Settings) -> None:
+    assert Settings.of(argument) == settings
+    assert pathways.create(argument).shrinks == settings.shrink
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "grow",
+        "shrink=yes",
+        "poll",
+        "poll=",
+        "poll=0s",
+        "poll=often",
+        "poll=1s,poll=2s",
+        "shrink,shrink",
+        "poll=1s,",
+        ",",
+        "=1s",
+        "shrink,back=1s",
+    ],
+)
+def test_any_other_argument_is_refused_in_one_line(argument: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        pathways.create(argument)
+    assert argument in str(refused.value)
+    assert "expected" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+# Cells
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"state_source": "snapshot"},
+        {"fault": "kill-coordinator"},
+        {"trigger": "time:2s"},
+        {"trigger": "random"},
+        {"topology": "2x3"},
+    ],
+)
+def test_cells_that_a_controller_can_do(changes: dict[str, Any]) -> None:
+    assert pathways.create(None).unsupported(dataclasses.replace(CELL, **changes)) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"fault": "hang"}, "hang"),
+        ({"fault": "preempt:2s"}, "preempt:2s"),
+        ({"fault": "partition"}, "partition"),
+        ({"trigger": "save"}, "save"),
+        ({"trigger": "save:3:torn"}, "save:3:torn"),
+        ({"trigger": "compile"}, "compile"),
+        ({"state_source": "peer"}, "peer"),
+        ({"state_source": "local"}, "local"),
+        ({"coordinator": "external"}, "coordination service"),
+        ({"replica_check": "save"}, "compare"),
+    ],
+)
+def test_the_other_cells_are_refused_with_a_reason(changes: dict[str, Any], named: str) -> None:
+    reason = pathways.create(None).unsupported(dataclasses.replace(CELL, **changes))
+    assert reason is not None and named in reason
+    assert "\n" not in reason
+
+
+def test_a_smaller_mesh_must_divide_the_batch() -> None:
+    cell = dataclasses.replace(CELL, topology="6x1")  # 12 rows, and 5 devices left
+    assert pathways.create(None).unsupported(cell) is None
+    reason = pathways.create("shrink").unsupported(cell)
+    assert reason is not None and "12 rows" in reason and "5 devices" in reason
+    assert pathways.create("shrink").unsupported(CELL) is None
+
+
+# The supervisor's side
+
+
+def _spec(**changes: Any) -> JobSpec:
+    places = dict.fromkeys(("executables", "jax_cache", "checkpoints", "local", "journals"), "")
+    return JobSpec(**(controller_spec.SPEC | places | {"board": "", "controller": None} | changes))
+
+
+def test_the_controller_is_one_process_for_all_slices() -> None:
+    plain = _spec()
+    assert plain.processes == 3
+    spec = pathways.create("poll=2s").spec(plain)
+    assert (spec.processes, spec.workers) == (1, 3)
+    assert spec.controller == {
+        "minimum_slice_count": None,
+        "poll_s": 2.0,
+        "timeout_s": pathways.TIMEOUT_S,
+        "attempts": pathways.ATTEMPTS,
+    }
+    assert JobSpec.of(json.loads(json.dumps(spec.as_message()))) == spec
+
+
+def test_shrinking_asks_for_one_slice_less() -> None:
+    spec = pathways.create("shrink").spec(_spec(workers=4))
+    assert spec.controller is not None
+    assert spec.controller["minimum_slice_count"] == 3
+
+
+@dataclass
+class Lines:
+    """A journal that remembers."""
+
+    lines: list[dict[str, Any]]
+
+    def log(self, event: str, t: int | None = None, **fields: Any) -> int:
+        self.lines.append({"event": event, "t": t, **fields})
+        return t or 1
+
+
+class StandIn:
+    """What the strategy uses of a job: one controller, evidence and a journal."""
+
+    def __init__(self, mechanism: str = "slice_lost", *, alive: bool = True) -> None:
+        self.told: list[Mapping[str, Any]] = []
+        self.placed: list[tuple[int, str]] = []
+        self.controller = SimpleNamespace(
+            rank=0, index=0, alive=alive, why=None, tell=self.told.append
+        )
+        self.evidence = [SimpleNamespace(mechanism=mechanism, detail="what was seen")]
+        self.journal = Lines([])
+        self.generation = 0
+        self.injected: int | None = None
+        self.signals: list[int] = []
+
+    def ranks(self) -> list[Any]:
+        return [self.controller]
+
+    def service(self) -> Any:
+        return self.controller
+
+    def signal(self, member: Any, number: int) -> None:
+        self.signals.append(number)
+
+    def begin_generation(self, world: int | None = None) -> str:
+        assert world is None
+        self.generation += 1
+        return "address"
+
+    def place(self, member: Any, rank: int, address: str, kind: str) -> None:
+        self.placed.append((rank, kind))
+
+
+def test_kill_is_the_loss_of_the_victims_slice() -> None:
+    job = StandIn()
+    pathways.create(None).strike(cast(Job, job), Kill(), 2)
+    (order,) = job.told
+    assert (order["kind"], order["what"]) == ("break", "lose-slice")
+    assert json.loads(order["argument"]) == {"slice": 2, "back_s": pathways.BACK_S}
+    (inject,) = job.journal.lines
+    assert inject["event"] == "inject"
+    assert (inject["fault"], inject["worker"], inject["simulated"]) == ("kill", 2, True)
+    assert job.injected == inject["t"]
+
+
+def test_a_shrunk_job_gets_no_slice_back() -> None:
+    job = StandIn()
+    pathways.create("shrink").strike(cast(Job, job), Kill(), 1)
+    assert json.loads(job.told[0]["argument"]) == {"slice": 1, "back_s": None}
+
+
+def test_the_loss_of_the_controller_is_real() -> None:
+    job = StandIn()
+    pathways.create(None).strike(cast(Job, job), KillCoordinator(), 2)
+    assert not job.told and len(job.signals) == 1
+    assert "simulated" not in job.journal.lines[0]
+
+
+def test_it_notes_what_the_manager_does() -> None:
+    job = StandIn()
+    pathways.create(None).recover(cast(Job, job))
+    assert [line["event"] for line in job.journal.lines] == ["act"]
+    assert job.generation == 1
+    assert job.placed == [(0, "rejoin")]
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (StandIn("process_exit", alive=False), "controller is lost"),
+        (StandIn("exception"), "gives up"),
+    ],
+)
+def test_there_is_no_way_back_without_the_manager(job: StandIn, said: str) -> None:
+    with pytest.raises(CannotRecover, match=said):
+        pathways.create(None).recover(cast(Job, job))
+    assert not job.journal.lines
+
+
+# A controller
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a controller left: the messages it sent, and its journal."""
+
+    messages: list[dict[str, Any]]
+    lines: list[dict[str, Any]]
+
+    def named(self, event: str, generation: int | None = None) -> list[dict[str, Any]]:
+        return [
+            line
+            for line in self.lines
+            if line["event"] == event and generation in (None, line["generation"])
+        ]
+
+
+def run(directory: Path, **changes: Any) -> Told:
+    directory.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.controller_run", str(directory), json.dumps(changes)],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    journal = (directory / "0.0.jsonl").read_text().splitlines()
+    return Told(said, [json.loads(line) for line in journal])
+
+
+MILESTONES = ["closed", "up", "rendezvous", "restored", "compiled", "first_step"]
+
+
+def losses(told: Told) -> dict[int, set[str]]:
+    found: dict[int, set[str]] = {}
+    for line in told.named("step"):
+        found.setdefault(line["step"], set()).add(line["loss_bits"])
+    return found
+
+
+def test_all_slices_are_waited_for_and_the_training_is_the_same(tmp_path: Path) -> None:
+    told = run(tmp_path / "broken")
+    assert [m["kind"] for m in told.messages] == ["running", "hold", "failed", "running", "done"]
+    assert told.messages[2]["mechanism"] == "slice_lost"
+    assert "DATA_LOSS" in told.messages[2]["detail"]
+    second = [e["event"] for e in told.lines if e.get("generation") == 1]
+    assert [event for event in second if event in MILESTONES] == MILESTONES
+    assert [line["slices"] for line in told.named("up")] == [[0, 1, 2], [0, 1, 2]]
+    assert told.named("up")[1]["bytes_kept"] < 1000, "the arrays of before are gone"
+    assert told.named("restore")[0]["step"] == 10
+    (restored,) = (d for d in told.named("digest") if d["what"] == "restored")
+    (saved,) = (d for d in told.named("digest", 0) if d["what"] == "saved" and d["step"] == 10)
+    assert restored["digest"] == saved["digest"]
+    assert sorted(losses(told)) == list(range(1, 21))
+    assert all(len(bits) == 1 for bits in losses(told).values())
+
+    plain = run(tmp_path / "plain", hold=None)
+    assert [m["kind"] for m in plain.messages] == ["running", "done"]
+    assert losses(plain) == losses(told)
+    finals = [d["digest"] for t in (plain, told) for d in t.named("digest") if d["what"] == "final"]
+    assert len(finals) == 2 and len(set(finals)) == 1
+
+
+def test_it_goes_on_with_a_slice_less_from_the_snapshot(tmp_path: Path) -> None:
+    settings = {**controller_spec.SPEC["controller"], "minimum_slice_count": 2}
+    told = run(
+        tmp_path / "shrunk", state_source="snapshot", controller=settings, slice=0, back_s=None
+    )
+    assert [m["kind"] for m in told.messages] == ["running", "hold", "failed", "running", "done"]
+    assert [line["slices"] for line in told.named("up")] == [[0, 1, 2], [1, 2]]
+    (restore,) = told.named("restore")
+    assert (restore["step"], restore["tier"], restore["tried"]) == (10, "memory", [])
+    digests = {
+        d["digest"] for d in told.named("digest") if d["step"] == 10 and d["what"] != "final"
+    }
+    assert len(digests) == 1, "saved before, restored after"
+    assert not list((tmp_path / "shrunk/checkpoints").iterdir())
+
+
+LOSS = """
+import json, jax, numpy as np
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_num_cpu_devices", 3)
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from orbax.checkpoint.experimental.v1._src.training.pathways.snapshotter import Snapshotter
+from pathwaysutils.elastic import elastic
+from recoverybench.worker.pathways.slices import Loss, manager_of, slices_of
+
+slices = slices_of(jax.devices(), 3)
+manager = manager_of(slices)
+loss = Loss(slices, lambda text: None)
+
+def fresh(indices=(0, 1, 2)):
+    devices = [slices[i][0] for i in indices]
+    where = NamedSharding(Mesh(np.array(devices), ("data",)), PartitionSpec())
+    return jax.device_put(np.ones(1000, np.float32), where)
+
+def readable(array):
+    try:
+        np.asarray(array)
+    except jax.errors.JaxRuntimeError as error:
+        assert "DATA_LOSS" in str(error)
+        return False
+    return True
+
+double = jax.jit(lambda x: x * 2)
+compiled = double.lower(fresh()).compile()
+old, elsewhere = fresh(), fresh((0, 2))
+snapshotter = Snapshotter()
+snapshotter.save(7, {"x": old})
+snapshotter.join()
+loss.lose(1, None)
+found = {"old": readable(old), "elsewhere": readable(elsewhere)}
+found["new there"] = readable(fresh())
+found["new elsewhere"] = readable(fresh((0, 2)))
+found["computed"] = readable(loss.computes(compiled, old))
+found["lower"] = hasattr(jax.jit(lambda x: x), "lower")
+found["active"] = sorted(elastic.get_active_slice_indices(slices))
+loss.over()
+found["still simulated"] = not readable(old)
+loss._give_back(1)
+found["active again"] = sorted(elastic.get_active_slice_indices(slices))
+found["old, slice back"] = readable(old)
+found["computed, slice back"] = readable(loss.computes(compiled, old))
+found["new, slice back"] = readable(loss.computes(compiled, fresh()))
+copies = snapshotter._latest_snapshot[0]
+found["copies"] = [
+    not loss._simulator.is_array_corrupted(copy["x"]) for copy in copies
+]
+del old
+# Python gives the ids of arrays that are gone to new ones.
+found["all new"] = all(readable(fresh()) for _ in range(500))
+found["manager"] = [manager.total_slice_count, sorted(manager.active_slice_indices)]
+try:
+    loss.lose(3, None)
+except ValueError as error:
+    found["no such slice"] = str(error)
+loss.over()
+print(json.dumps(found))
+"""
+
+
+def test_a_lost_slice_takes_its_arrays_and_no_others() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOSS],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == {
+        "old": False,
+        "elsewhere": True,
+        "new there": False,
+        "new elsewhere": True,
+        "computed": False,
+        "lower": True,
+        "active": [0, 2],
+        "still simulated": True,
+        "active again": [0, 1, 2],
+        "old, slice back": False,
+        "computed, slice back": False,
+        "new, slice back": True,
+        "copies": [True, False, True],
+        "all new": True,
+        "manager": [3, [0, 1, 2]],
+        "no such slice": "there is no slice 3, only [0, 1, 2]",
+    }
