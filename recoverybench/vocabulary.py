@@ -115,6 +115,7 @@ SUPERVISOR_EVENTS: Final = (
     "act",  # `strategy`, `generation`
     "transition",  # `kind` (resume|grow), `generation`: set up anew, with nothing broken
     "given_up",  # `reason`: the strategy has no way back
+    "stood_still",  # `seconds`: the harness did not run for that long, after the injection
     "deadline",
     "end",
 )

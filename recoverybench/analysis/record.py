@@ -88,7 +88,8 @@ def analyse(
         problem=problem
         or line.problem
         or _restores_problem(history, workers, line, started)
-        or foreign_death(history, line.t_inject, victim),
+        or foreign_death(history, line.t_inject, victim)
+        or _stood_still(history, line.t_inject),
         injected=line.t_inject is not None,
         noticed=bool(line.evidence),
         acted=line.generation is not None or any(m.name == "act" for m in line.marks),
@@ -127,7 +128,7 @@ def analyse(
         verify_s=line.verify_s if trusted else None,
         step_before=line.step_before,
         restored_step=restored_step,
-        lost_steps=_lost(line, restores),
+        lost_steps=_lost(history, line, restores),
         detected_by=line.evidence[0].mechanism if line.evidence else None,
         detection_evidence=line.evidence,
         compile_cache=_compile_cache(history, workers, line.generation),
@@ -202,6 +203,13 @@ def _restores_problem(
 
 def _finished(history: History, workers: int, generation: int) -> bool:
     """Every worker of that generation was done before the deadline."""
+def _stood_still(history: History, t_inject: int | None) -> str | None:
+    """Whether the harness did not run for a while after the injection, for people."""
+    after = [s for s in history.named("stood_still") if t_inject is None or s["t"] >= t_inject]
+    longest = max((float(line["seconds"]) for line in after), default=0.0)
+    return f"the harness stood still for {longest:.1f} s" if after else None
+
+
     deadline = min((line["t"] for line in history.named("deadline")), default=None)
     done = {
         line["worker"]
@@ -218,11 +226,18 @@ def _committed(history: History, generation: int | None) -> bool:
     )
 
 
-def _lost(line: Timeline, restores: list[Line]) -> int | None:
-    """Steps whose work was lost; None where nothing came back."""
-    if line.step_before is None or not line.reached or not restores:
+def _lost(history: History, line: Timeline, restores: list[Line]) -> int | None:
+    """Steps whose work was lost; None where nothing came back.
+
+    A job that was lost again after it had gone on lost what it had done by then.
+    """
+    if line.generation is None or line.step_before is None or not line.reached or not restores:
         return None
-    return line.step_before - (restores[0].get("step") or 0)
+    back: int = restores[0].get("step") or 0
+    if back <= line.step_before:
+        return line.step_before - back
+    earlier = (s["step"] for s in history.named("step") if s["generation"] < line.generation)
+    return max(earlier) - back
 
 
 def _tried(restores: list[Line]) -> tuple[str, ...]:

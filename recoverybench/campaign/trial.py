@@ -100,8 +100,6 @@ def run_job(
     try:
         try:
             problem = _live_through(job, fault, strategy, plan, told)
-            if job.stood_still_s:
-                problem = f"the harness stood still for {job.stood_still_s:.1f} s"
         finally:
             told("end")
             _end(job, fault, plan)

@@ -78,7 +78,6 @@ class Job:
         self.coordinator = ""
         self.injected: int | None = None
         self.overdue = False
-        self.stood_still_s = 0.0
         self._seen = time.monotonic()
         self._timers = Timers()
         self.members: list[Member] = []
@@ -388,7 +387,7 @@ class Job:
             # From the injection on: before it, a fault may work on files for a while.
             still_s = now - max(self._seen, self.injected / 1e9)
             if still_s > STILL_S:
-                self.stood_still_s = max(self.stood_still_s, still_s)
+                self.journal.log("stood_still", seconds=round(still_s, 3))
         self._seen = now
 
     def _to_be_watched(self) -> bool:
