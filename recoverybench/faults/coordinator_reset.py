@@ -1,10 +1,10 @@
 """A worker's connection to the coordination service is reset, and so is every new one.
 
 It stands for a proxy or a firewall that forgets its connections. One failed call is fatal: JAX
-ends the worker within about a second with UNAVAILABLE, whatever its heartbeat timeout, while
-the worker itself is sound. Needs network namespaces and nftables; every worker of the trial
-lives in a namespace of its own. ``coordinator-reset:DURATION`` undoes it after that time. All
-of it is gone with the trial.
+ends the worker with UNAVAILABLE at its next one, a save's or a heartbeat, of which there are
+two in each heartbeat timeout; the worker itself is sound. Needs network namespaces and nftables;
+every worker of the trial lives in a namespace of its own. ``coordinator-reset:DURATION`` undoes
+it after that time. All of it is gone with the trial.
 """
 
 from __future__ import annotations
