@@ -11,6 +11,7 @@ worker →   ``ready``                              a standby has its imports do
 worker →   ``hold`` at, step                      waits there (see `Place.hold`) for ``release``
 worker →   ``suspended`` step, stopped_ns,        after a notice: the state after that step is
            saved                                  durable (or could not be saved), training has ended
+worker →   ``arrived`` generation                 about to join it, and waits for ``go``
 worker →   ``failed`` generation, mechanism,      an exception ended that generation
            detail
 worker →   ``running`` generation                 the first step of it is completed
@@ -21,6 +22,7 @@ worker →   ``pong`` id                            answer to a probe
 → worker   ``spec`` + fields of `JobSpec`         what the job is
 → worker   ``start`` + fields of `Place`          take this place (also: a standby's assignment)
 → worker   ``rejoin`` + fields of `Place`         take it in a new generation
+→ worker   ``go``                                 everybody has arrived: join
 → worker   ``release``                            go on after ``hold``
 → worker   ``break`` what, argument               do that to yourself, at the hold or the next step
 → worker   ``leave``                              worker 0: lead everybody out at a step's end
@@ -78,10 +80,10 @@ class JobSpec:
         checkpoints: directory of the checkpoints. local: under it lies a directory
             ``worker-RANK`` for each worker, which is lost with its node.
         journals: directory of the journals. board: file of the step board.
-    """
-
         controller: the fields of a `Controller`, where one process drives all devices and the
             workers are slices; None: each worker is a process.
+    """
+
     workload: str
     data: str | None
     seed: int
@@ -108,14 +110,14 @@ class JobSpec:
     local: str
     journals: str
     board: str
-
-    def as_message(self) -> Message:
     controller: dict[str, Any] | None = None
 
     @property
     def processes(self) -> int:
         """How many the job has."""
         return self.workers if self.controller is None else 1
+
+    def as_message(self) -> Message:
         """The ``spec`` message."""
         return {"kind": "spec", **dataclasses.asdict(self)}
 
@@ -125,8 +127,6 @@ class JobSpec:
         return cls(**{k: v for k, v in message.items() if k != "kind"})
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
 @dataclass(frozen=True, slots=True)
 class Controller:
     """How the elasticity manager of a single controller is set.
@@ -143,6 +143,8 @@ class Controller:
     attempts: int
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
     """A worker's place in one generation of the job.
 
     Attributes:
