@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from recoverybench.cells import FACTORS, Cell
+from recoverybench.records import Stop, Transition, Verification
 
 NONE: Final = "–"
 """What stands where a record holds no value."""
@@ -62,10 +63,56 @@ OUTCOME_MEANING: Final = {
 }
 """Outcome -> what it says, in a few words."""
 
+MECHANISM_NAMES: Final = {
+    "agreement": "agreement of the survivors",
+    "coordinator_connection": "coordination service lost",
+    "non_finite": "loss is not a number",
+    "digest_mismatch": "copies of the state differ",
+}
+"""Mechanism that notices -> its name, where that is not the identifier's own words."""
+
+TRANSITION_NAMES: Final = {"resume": "resumed", "grow": "grown back"}
+"""Kind of a transition -> what was done."""
+
 _FAULTS: Final = {
-    "kill": "a worker was killed",
+    "abort": "a worker aborted",
+    "async-exception": "an exception struck a worker from another thread",
+    "bit-flip": "a bit of the checkpoint flipped and a worker was killed",
+    "bit-flip-memory": "a bit flipped in a worker's memory",
+    "cache-corrupt": "the compile cache was damaged and a worker was killed",
+    "cache-lost": "the compile cache was lost and a worker was killed",
+    "cascade": "a worker was killed, and its replacement too",
+    "coordinator-cut": "a worker was cut from the coordination service",
+    "coordinator-reset": "a worker's connection to the coordination service was reset",
+    "disk-full": "the disk was full",
+    "empty-step": "an empty checkpoint lay there and a worker was killed",
+    "exit": "a worker ended by itself",
     "hang": "a worker was frozen",
+    "interrupt": "a worker was interrupted",
+    "io-error": "the disk failed",
+    "kill": "a worker was killed",
+    "kill-all": "every worker was killed",
+    "kill-coordinator": "the coordination service was killed",
+    "kill-many": "several workers were killed at once",
+    "leftover-tmp": "an unfinished save lay there and a worker was killed",
+    "lock-gil": "a worker's Python lock was held for good",
+    "lost-data-state": "the position in the data was lost and a worker was killed",
+    "missing-file": "a file of the checkpoint was gone and a worker was killed",
+    "nan": "a gradient was not a number",
+    "one-way": "what a worker sent was lost",
+    "oom": "a worker ran out of memory",
+    "partition": "a worker was cut from all others",
+    "poisson": "workers were killed again and again",
     "preempt": "a worker was preempted",
+    "raise": "a worker's step raised an exception",
+    "read-only": "the disk was read-only",
+    "replay": "workers were killed as a trace tells",
+    "segv": "a worker crashed",
+    "slow": "a worker was slow for a while",
+    "slow-storage": "the storage was slow",
+    "stuck": "a worker was stuck",
+    "truncate": "the checkpoint was cut off and a worker was killed",
+    "wrong-step": "a checkpoint held another step and a worker was killed",
 }
 
 
@@ -77,6 +124,37 @@ def phase_name(phase: str) -> str:
 def outcome_name(outcome: str) -> str:
     """An outcome as it is written (``not_recovered`` -> ``not recovered``)."""
     return outcome.replace("_", " ")
+
+
+def mechanism_name(mechanism: str) -> str:
+    """A mechanism that notices, as it is written (``non_finite`` -> ``loss is not a number``)."""
+    return MECHANISM_NAMES.get(mechanism, mechanism.replace("_", " "))
+
+
+def transition_words(transition: Transition) -> str:
+    """A transition on one line: ``grown back after step 33, held up for 1.2 s``."""
+    what = TRANSITION_NAMES.get(transition.kind, transition.kind)
+    at = "" if transition.step is None else f" after step {transition.step}"
+    paused = transition.paused_s
+    return f"{what}{at}" + ("" if paused is None else f", held up for {seconds(paused)}")
+
+
+def stop_words(stop: Stop) -> str:
+    """The point of a save at which the fault struck, on one line."""
+    if stop.kind is None:
+        return f"struck right after the save, which had {stop.operation} file operations"
+    torn = ", torn in the middle" if stop.torn else ""
+    return f"struck at file operation {stop.operation}, {stop.kind} {stop.path}{torn}"
+
+
+def tolerance_words(check: Verification) -> str:
+    """What was compared within a tolerance, on one line."""
+    largest = check.largest_difference
+    found = "" if largest is None else f"; the largest difference is {largest:.1e}"
+    return (
+        f"{check.losses_within} losses and the final state within a relative tolerance, "
+        f"{check.tolerance or 0:.1e} at the end{found}"
+    )
 
 
 def fault_words(fault: str) -> str:
@@ -126,6 +204,22 @@ def varying_factors(cells: Iterable[Cell]) -> tuple[str, ...]:
     """The factors in which these cells differ, in the order of `FACTORS`."""
     distinct = list(dict.fromkeys(cells))
     return tuple(f for f in FACTORS if len({getattr(c, f) for c in distinct}) > 1)
+
+
+def unmeasured(
+    measured: Iterable[Cell], refused: Sequence[tuple[Cell, str]]
+) -> dict[str, list[str]]:
+    """Reason -> the names of the cells that could not be measured for it.
+
+    Args:
+        measured: the cells that could be; both together decide what has to be in a name.
+        refused: each cell that could not be, with the reason.
+    """
+    varying = varying_factors([*measured, *(cell for cell, _ in refused)])
+    found: dict[str, list[str]] = {}
+    for cell, reason in refused:
+        found.setdefault(reason, []).append(cell_label(cell, varying))
+    return found
 
 
 def constant_factors(cells: Iterable[Cell]) -> dict[str, str]:

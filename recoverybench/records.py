@@ -108,6 +108,23 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """Where in a save the fault struck, for triggers that count file operations.
+
+    Attributes:
+        operation: how many operations the victim's save had come to, this one included.
+        kind: what it was (``write``, ``rename`` …). path: its file, below the checkpoints.
+            Both None: the save had fewer, and the moment is right after it was durable.
+        torn: it was cut in the middle; None: that is not known.
+    """
+
+    operation: int
+    kind: str | None
+    path: str | None
+    torn: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """Something one worker was doing, for the waterfall.
 
@@ -164,6 +181,7 @@ class TrialRecord:
             strategy acted: what comes later is that recovery's own doing.
         preemption_save: whether every worker saved and stopped after a preemption notice;
             None: there was no notice.
+        stopped: see `Stop`; None: the trigger counts no file operations.
         soak: of a job with many injections, one record each: ``index`` of this one,
             ``injections`` in all, ``goodput`` (0 to 1), ``wall_s`` and ``steps`` of the job.
     """
@@ -209,6 +227,7 @@ class TrialRecord:
     harmless: bool = False
     false_alarms: int = 0
     preemption_save: bool | None = None
+    stopped: Stop | None = None
     soak: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -227,5 +246,7 @@ class TrialRecord:
         d["load"] = tuple(d["load"])
         d["memory_available_bytes"] = tuple(d["memory_available_bytes"])
         d["transitions"] = tuple(Transition(**t) for t in d.get("transitions", ()))
+        if d.get("stopped") is not None:
+            d["stopped"] = Stop(**d["stopped"])
         d["verify"] = Verification(**d["verify"]) if d["verify"] is not None else None
         return cls(**d)

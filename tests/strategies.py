@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from recoverybench.cells import Cell
 from recoverybench.plan.suite import Suite
-from recoverybench.records import Evidence, Exit, Span, TrialRecord, Verification
+from recoverybench.records import (
+    Evidence,
+    Exit,
+    Span,
+    Stop,
+    Transition,
+    TrialRecord,
+    Verification,
+)
 from recoverybench.vocabulary import (
     CACHE_STATES,
     EVIDENCE,
@@ -18,6 +26,7 @@ from recoverybench.vocabulary import (
     OUTCOMES,
     PHASES,
     RECOVERY_PHASES,
+    RESTORE_TIERS,
 )
 
 RECOVERED = ("recovered", "diverged", "silent_corruption", "restarted_from_scratch")
@@ -101,6 +110,16 @@ def records(draw: st.DrawFn, trial: str | None = None, outcome: str | None = Non
         window_s=draw(st.none() | _SECONDS),
         steady_step_s=draw(st.none() | _SECONDS),
         simulated=draw(st.booleans()),
+        workers=draw(st.none() | st.integers(1, 8)),
+        recoveries=draw(st.integers(0, 4)),
+        transitions=tuple(draw(st.lists(_transitions(), max_size=2))),
+        restore_tier=draw(st.none() | st.sampled_from(RESTORE_TIERS)),
+        restore_received_bytes=draw(st.none() | st.integers(0, 2**40)),
+        harmless=draw(st.booleans()),
+        false_alarms=draw(st.integers(0, 3)),
+        preemption_save=draw(st.none() | st.booleans()),
+        stopped=draw(st.none() | _stops()),
+        soak=draw(st.none() | _soaks()),
         harness=draw(st.dictionaries(st.text(string.ascii_lowercase, min_size=1), st.integers())),
     )
 
@@ -120,6 +139,7 @@ def suites() -> st.SearchStrategy[Suite]:
         cells=st.lists(cells(), min_size=1, max_size=4, unique_by=lambda c: c.key).map(tuple),
         source=st.none() | _LINE,
         data=st.none() | _LINE,
+        unsupported=st.lists(st.tuples(cells(), _LINE), max_size=2).map(tuple),
     )
 
 
@@ -165,6 +185,39 @@ def _spans(draw: st.DrawFn) -> Span:
     return Span(worker, draw(st.integers(0, 3)), draw(_LINE), start, end)
 
 
+def _transitions() -> st.SearchStrategy[Transition]:
+    return st.builds(
+        Transition,
+        kind=st.sampled_from(["resume", "grow"]),
+        generation=st.integers(1, 9),
+        step=st.none() | st.integers(0, 99),
+        paused_s=st.none() | _SECONDS,
+        phases=st.dictionaries(st.sampled_from(RECOVERY_PHASES), _SECONDS, max_size=2),
+    )
+
+
+def _stops() -> st.SearchStrategy[Stop]:
+    return st.builds(
+        Stop,
+        operation=st.integers(1, 99),
+        kind=st.none() | st.sampled_from(["write", "rename"]),
+        path=st.none() | _LINE,
+        torn=st.none() | st.booleans(),
+    )
+
+
+def _soaks() -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {
+            "index": st.integers(0, 9),
+            "injections": st.integers(1, 10),
+            "goodput": st.none() | st.floats(0, 1),
+            "wall_s": st.none() | _SECONDS,
+            "steps": st.integers(0, 999),
+        }
+    )
+
+
 @st.composite
 def _verifications(draw: st.DrawFn, outcome: str) -> Verification:
     passed = outcome == "recovered"
@@ -176,4 +229,7 @@ def _verifications(draw: st.DrawFn, outcome: str) -> Verification:
         samples_checked=draw(st.integers(0, 10**6)),
         samples_ok=draw(st.none() | st.just(passed)),
         first_difference=None if passed else draw(_LINE),
+        losses_within=draw(st.integers(0, 45)),
+        tolerance=draw(st.none() | st.floats(0, 1e-3)),
+        largest_difference=draw(st.none() | st.floats(0, 1e-3)),
     )

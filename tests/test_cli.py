@@ -14,10 +14,11 @@ import click
 import pytest
 
 import recoverybench
-from recoverybench import cli
+from recoverybench import capabilities, cli
 from recoverybench.cli import reference
 from recoverybench.cli.list import KINDS
 from recoverybench.errors import HarnessError, UsageError
+from recoverybench.plan import catalogue
 from tests.sample_run import make_run
 
 HEAVY = ("jax", "jaxlib", "flax", "orbax", "numpy", "pandas", "plotly", "rich", "jinja2", "scipy")
@@ -213,8 +214,29 @@ def test_list(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.call(["list", kind, "--format", "json"]) == 0
     entries = json.loads(capsys.readouterr().out)
     assert entries
-    assert [line.split()[0] for line in text.splitlines()] == [e["name"] for e in entries]
+    # What a part needs stands below it, behind blanks.
+    lines = [line for line in text.splitlines() if not line.startswith(" ")]
+    assert [line.split()[0] for line in lines] == [e["name"] for e in entries]
     assert all(e["summary"] and e["source"] for e in entries)
+
+
+@pytest.mark.parametrize("missing", [None, "this machine was built without it"])
+def test_list_says_what_a_fault_needs_and_whether_it_is_here(
+    missing: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(capabilities.MISSING, "user-notification", lambda: missing)
+    entry = catalogue.KINDS["faults"].folder / "disk_full.py"
+    one = catalogue.Entry("disk-full", "A full disk.", "x", entry, "recoverybench.faults.disk_full")
+    monkeypatch.setattr(catalogue, "entries", lambda kind: [one])
+    assert cli.call(["list", "faults"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    reason = missing and f"user-notification: {missing}"
+    state = f"missing here: {reason}" if reason else "this machine has it"
+    assert lines[1].strip() == f"needs user-notification; {state}"
+    assert cli.call(["list", "faults", "--format", "json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert found["needs"] == ["user-notification"]
+    assert found["missing"] == reason
 
 
 # show

@@ -237,6 +237,20 @@ def test_a_recovery_that_is_struck_lies_in_the_teardown_of_the_next() -> None:
     assert record.restore_received_bytes == 24
 
 
+def test_a_job_that_was_lost_again_lost_what_it_had_done_by_then() -> None:
+    job = healthy(45)
+    job.kill(0, 1, 0)
+    for generation, ms, restored, steps in ((1, 20, 40, range(41, 56)), (2, 420, 50, [51])):
+        job.supervisor(ms, "act", strategy="elastic", generation=generation)
+        job.spawn(ms + 5, 1)
+        job.set_up(ms + 10, generation, (0, 1, 2), restored=restored, survivors=(0, 2))
+        job.train(ms + 50, generation, (0, 1, 2), steps, save=(50,))
+        if generation == 1:
+            job.seen(400, 1, "inject")
+    record = record_of(job, reference=reference_to(60))
+    assert (record.step_before, record.restored_step, record.lost_steps) == (45, 50, 5)
+
+
 def test_the_replacement_that_was_struck_is_no_foreign_death() -> None:
     where = {"event": "exit", "worker": 1, "attempt": 1}
     files = patched(cascade().files, where, ours=False, reason="own")

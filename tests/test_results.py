@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from recoverybench.cells import FACTORS, Cell
 from recoverybench.errors import EXIT_USAGE, HarnessError, UsageError
 from recoverybench.plan.suite import Suite
-from recoverybench.records import TrialRecord
+from recoverybench.records import TrialRecord, Verification
 from recoverybench.results import store as results
 from recoverybench.results.columns import frame, row
 from recoverybench.results.store import RunDir, RunInfo, default_run_id, describe_run, load
@@ -43,10 +43,25 @@ CELL = Cell(
 SUITE = Suite("mine", "a suite", 2, 0, 60.0, 45, (CELL,), source="mine.toml")
 
 
+LATER = {
+    "workers",
+    "recoveries",
+    "transitions",
+    "restore_tier",
+    "restore_received_bytes",
+    "harmless",
+    "false_alarms",
+    "preemption_save",
+    "stopped",
+    "soak",
+}
+"""Fields that records of 0.1.0 do not have."""
+
+
 def record(trial: str = "0000", **changes: Any) -> TrialRecord:
     """A record of a trial that went nowhere, with some fields changed."""
     fields: dict[str, Any] = {
-        **{field.name: None for field in dataclasses.fields(TrialRecord)},
+        **{f.name: None for f in dataclasses.fields(TrialRecord) if f.name not in LATER},
         **{"trial": trial, "cell": CELL, "rep": 0, "seed": 1, "outcome": "invalid"},
         **{"milestones": {}, "phases": {}, "detection_evidence": (), "compile_cache": {}},
         **{"restore_tried": (), "exits": (), "spans": (), "pids": {}, "load": (0.5, 0.25)},
@@ -65,6 +80,27 @@ def usage_error(call: Callable[[], object]) -> str:
     assert caught.value.exit_code == EXIT_USAGE
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def test_records_of_an_older_release_are_read(run: Path) -> None:
+    path = run / "trials.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    verify = {"passed": True, "reference": "r", "losses_compared": 1, "digests_compared": 2}
+    verify |= {"samples_checked": 3, "samples_ok": True, "first_difference": None}
+    old = [{k: v for k, v in one.items() if k not in LATER} | {"verify": verify} for one in lines]
+    path.write_text("".join(json.dumps(one) + "\n" for one in old))
+    document = json.loads((run / "run.json").read_text())
+    del document["suite"]["unsupported"]
+    (run / "run.json").write_text(json.dumps(document))
+    loaded = load(run)
+    assert loaded.info.suite.unsupported == ()
+    assert [(t.recoveries, t.transitions, t.workers) for t in loaded.trials] == [(0, (), None)] * 2
+    assert loaded.trials[0].verify == Verification(True, "r", 1, 2, 3, True, None)
+
+
+def test_the_run_that_the_repository_keeps_is_read() -> None:
+    kept = Path(__file__).parents[1] / "results" / "quick-0.1.0"
+    assert {t.outcome for t in load(kept).trials} == {"recovered"}
 
 
 @pytest.fixture

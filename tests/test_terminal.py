@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from recoverybench.labels import seconds
-from recoverybench.records import TrialRecord
+from recoverybench.records import Stop, Transition, TrialRecord, Verification
 from recoverybench.results.store import Run
 from recoverybench.terminal import Progress, run_table, trial_timeline
 from recoverybench.terminal.text import clean
@@ -88,11 +88,11 @@ def test_a_table_fits_and_is_plain_text(run: Run, width: int) -> None:
 def test_a_table_says_the_numbers_of_each_cell() -> None:
     text = table(make_run())
     lines = [line.split() for line in text.splitlines()]
-    assert ["hot-spare", "3/3", "0.59", "(0.58", "to", "0.61)", "0.80", "5"] in lines
+    assert ["hot-spare", "3/3", "0.59", "(0.58", "to", "0.59)", "0.81", "5"] in lines
     assert "9 of 9 trials" in text
     phases = next(line for line in lines if line[:1] == ["restart"] and len(line) == 10)
     assert [float(x) for x in phases[1:]] == pytest.approx(
-        [0.04, 0.01, 0.35, 3.82, 0.11, 0.20, 0.41, 0.05, 0.24], abs=0.011
+        [0.04, 0.01, 0.35, 3.71, 0.13, 0.22, 0.42, 0.05, 0.25], abs=0.011
     )
     assert "what became of the trials" not in text
 
@@ -108,6 +108,56 @@ def test_trials_that_did_not_recover_are_counted() -> None:
     text = table(many_cells())
     assert "restart · hang: 1 recovered, 1 timeout" in text
     assert "hot-spare · preempt: 1 recovered, 1 not recovered" in text
+
+
+def refusing(run: Run, *reasons: str) -> Run:
+    """The same run of a suite with more cells, one for each reason it was refused for."""
+    refused = tuple((make_cell(fault=f"f{i}"), reason) for i, reason in enumerate(reasons))
+    suite = dataclasses.replace(run.info.suite, unsupported=refused)
+    return dataclasses.replace(run, info=dataclasses.replace(run.info, suite=suite))
+
+
+@pytest.mark.parametrize("run", [make_run(), make_run([])])
+def test_cells_that_were_not_measured_are_named_with_the_reason(run: Run) -> None:
+    text = table(refusing(run, "no nftables here", "no root", "no nftables here"), 120)
+    kept = text[text.index("not measured") :].split("\n")
+    assert kept[0] == "not measured: 3 cells"
+    assert [line for line in kept if "f0" in line and "f2" in line]
+    assert "  unsupported: no nftables here" in kept and "  unsupported: no root" in kept
+    assert "not measured" not in table(run)
+    check_plain(table(refusing(run, ESCAPE)), 80)
+
+
+def test_a_timeline_says_what_only_some_trials_have() -> None:
+    record = dataclasses.replace(
+        make_trial(),
+        recoveries=2,
+        transitions=(Transition("grow", 2, 33, 1.24, {"rendezvous": 0.1}),),
+        restore_tier="memory+peer",
+        restore_received_bytes=4096,
+        harmless=True,
+        false_alarms=2,
+        preemption_save=False,
+        stopped=Stop(7, "write", "20/d/abc", True),
+        soak={"index": 1, "injections": 9, "goodput": 0.5, "wall_s": 9.0, "steps": 99},
+        verify=Verification(True, "r", 60, 3, 1280, True, None, 20, 3.8e-5, 1.1e-6),
+    )
+    text = timeline(record, 120)
+    for said in (
+        "2 recoveries were begun; the last one counts",
+        "grown back after step 33, held up for 1.2 s",
+        "state from memory+peer, 4096 bytes received from other workers",
+        "nothing was lost by the fault; false alarms: 2",
+        "after the notice not every worker saved and stopped",
+        "struck at file operation 7, write 20/d/abc, torn in the middle",
+        "injection 2 of 9 in this job, goodput of the whole job 50.0 %",
+        "20 losses and the final state within a relative tolerance, 3.8e-05 at the end; "
+        "the largest difference is 1.1e-06",
+    ):
+        assert said in text
+    plainly = timeline(make_trial(), 120)
+    for word in ("recoveries", "grown", "bytes received", "alarms", "notice", "struck", "goodput"):
+        assert word not in plainly
 
 
 def test_a_run_without_trials_and_with_lost_lines_says_so() -> None:

@@ -41,6 +41,7 @@ _FIELDS: dict[str, dict[str, str]] = {
     "exit": {"pid": _INT},
     "evidence": {"mechanism": _TEXT},
     "act": {"generation": _INT},
+    "stopped": {"operation": _INT},
     "transition": {"kind": _TEXT, "generation": _INT},
     "suspended": {"step": _INT, "generation": _INT},
 }

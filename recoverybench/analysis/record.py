@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from recoverybench.analysis.timeline import Timeline, detail_of, timeline
 from recoverybench.analysis.transitions import transitions
 from recoverybench.analysis.verify import check, restored_as_saved
 from recoverybench.cells import Cell
-from recoverybench.records import Exit, Span, TrialRecord, Verification
+from recoverybench.records import Exit, Span, Stop, TrialRecord, Verification
 from recoverybench.vocabulary import RESTORE_TIERS
 
 SPANS_KEPT: Final = 400
@@ -154,6 +155,7 @@ def analyse(
         harmless=harmless,
         false_alarms=_alarms(history, line) if harmless else 0,
         preemption_save=_saved_on_notice(history, workers),
+        stopped=_stopped(history),
     )
 
 
@@ -201,8 +203,6 @@ def _restores_problem(
     return None
 
 
-def _finished(history: History, workers: int, generation: int) -> bool:
-    """Every worker of that generation was done before the deadline."""
 def _stood_still(history: History, t_inject: int | None) -> str | None:
     """Whether the harness did not run for a while after the injection, for people."""
     after = [s for s in history.named("stood_still") if t_inject is None or s["t"] >= t_inject]
@@ -210,6 +210,8 @@ def _stood_still(history: History, t_inject: int | None) -> str | None:
     return f"the harness stood still for {longest:.1f} s" if after else None
 
 
+def _finished(history: History, workers: int, generation: int) -> bool:
+    """Every worker of that generation was done before the deadline."""
     deadline = min((line["t"] for line in history.named("deadline")), default=None)
     done = {
         line["worker"]
@@ -270,6 +272,22 @@ def _saved_on_notice(history: History, workers: int) -> bool | None:
     broken = broken_generation(history)
     saved = {s["worker"] for s in history.named("suspended") if s["generation"] == broken}
     return saved >= set(range(workers))
+
+
+def _stopped(history: History) -> Stop | None:
+    """The file operation at which the trigger stopped a save."""
+    lines = history.named("stopped")
+    if not lines:
+        return None
+    path = lines[0].get("path")
+    # The directory is the trial's own, and is gone; what follows says which file it was.
+    below = None if path is None else re.split("/(?:checkpoints|local)/", path, maxsplit=1)[-1]
+    return Stop(
+        operation=lines[0]["operation"],
+        kind=lines[0].get("kind"),
+        path=below,
+        torn=lines[0].get("torn"),
+    )
 
 
 def _compile_cache(history: History, workers: int, generation: int | None) -> dict[str, str]:

@@ -23,6 +23,10 @@ _WHOLE = (
     "restored_step",
     "lost_steps",
     "restore_bytes",
+    "restore_received_bytes",
+    "workers",
+    "recoveries",
+    "false_alarms",
     *(f"milestone_{name}_ns" for name in MILESTONES),
 )
 """Columns of whole numbers that may be missing; a float would lose nanoseconds."""
@@ -59,7 +63,14 @@ def row(record: TrialRecord) -> dict[str, Any]:
         "lost_steps": record.lost_steps,
         "detected_by": record.detected_by,
         **{f"evidence_{name}_s": first.get(name) for name in EVIDENCE},
+        "recoveries": record.recoveries,
+        "harmless": record.harmless,
+        "false_alarms": record.false_alarms,
+        "preemption_save": record.preemption_save,
+        **{f"paused_{kind}_s": _paused(record, kind) for kind in ("resume", "grow")},
         "restore_bytes": record.restore_bytes,
+        "restore_tier": record.restore_tier,
+        "restore_received_bytes": record.restore_received_bytes,
         "compile_cache_states": ",".join(sorted(set(record.compile_cache.values()))),
         "verified": verify.passed if verify else None,
         "losses_compared": verify.losses_compared if verify else 0,
@@ -67,6 +78,8 @@ def row(record: TrialRecord) -> dict[str, Any]:
         "samples_checked": verify.samples_checked if verify else 0,
         "samples_ok": verify.samples_ok if verify else None,
         "first_difference": verify.first_difference if verify else None,
+        "tolerance": verify.tolerance if verify else None,
+        "largest_difference": verify.largest_difference if verify else None,
         "t_inject_ns": record.t_inject,
         **{f"milestone_{name}_ns": record.milestones.get(name) for name in MILESTONES},
         "load_start": record.load[0],
@@ -77,7 +90,16 @@ def row(record: TrialRecord) -> dict[str, Any]:
         "window_s": record.window_s,
         "steady_step_s": record.steady_step_s,
         "simulated": record.simulated,
+        "workers": record.workers,
+        "stopped_at": record.stopped.kind if record.stopped else None,
+        "soak_goodput": record.soak["goodput"] if record.soak else None,
     }
+
+
+def _paused(record: TrialRecord, kind: str) -> float | None:
+    """What the transitions of one kind held the training up for, all together."""
+    times = [t.paused_s for t in record.transitions if t.kind == kind and t.paused_s is not None]
+    return sum(times) if times else None
 
 
 def frame(trials: Iterable[TrialRecord]) -> pd.DataFrame:

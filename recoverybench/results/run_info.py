@@ -56,8 +56,19 @@ class RunInfo:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunInfo:
         """The inverse of `as_dict`; `ShapeError` on foreign data."""
-        check_shape(data, cls)
+        check_shape(_paired(data), cls)
         return cls(**{**data, "suite": Suite.from_dict(data["suite"])})
+
+
+def _paired(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`data` with the suite's unsupported cells as pairs, which is what a `Suite` holds."""
+    suite = data.get("suite") if isinstance(data, dict) else None
+    entries = suite.get("unsupported") if isinstance(suite, dict) else None
+    if not isinstance(suite, dict) or not isinstance(entries, list):
+        return data
+    names = ["cell", "reason"]
+    pairs = [[e[n] for n in names] if isinstance(e, dict) and [*e] == names else e for e in entries]
+    return {**data, "suite": {**suite, "unsupported": pairs}}
 
 
 def describe_run(

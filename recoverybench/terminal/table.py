@@ -18,6 +18,7 @@ from recoverybench.labels import (
     fixed,
     outcome_name,
     seconds,
+    unmeasured,
     varying_factors,
 )
 from recoverybench.records import TrialRecord
@@ -52,6 +53,7 @@ def run_table(run: Run, console: Console) -> None:
     console.print(_heading(run))
     if not summaries:
         console.print(plain("No trial has finished yet."))
+        _print_unmeasured(run, console)
         return
     console.print(_constants(cells))
     console.print()
@@ -64,6 +66,20 @@ def run_table(run: Run, console: Console) -> None:
         console.print(Text("what became of the trials", style="dim"))
     for line in failures:
         console.print(line)
+    _print_unmeasured(run, console)
+
+
+def _print_unmeasured(run: Run, console: Console) -> None:
+    """The cells that could not be measured, under the reason."""
+    suite = run.info.suite
+    if not suite.unsupported:
+        return
+    console.print()
+    count = len(suite.unsupported)
+    console.print(plain(f"not measured: {count} {'cell' if count == 1 else 'cells'}", "dim"))
+    for reason, names in unmeasured(suite.cells, suite.unsupported).items():
+        console.print(plain(", ".join(names), "bold"))
+        console.print(plain(f"  unsupported: {reason}", "dim"))
 
 
 def _heading(run: Run) -> Text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -13,9 +13,13 @@ from recoverybench.labels import (
     FACTOR_NAMES,
     NONE,
     factor_value,
+    mechanism_name,
     outcome_name,
     phase_name,
     seconds,
+    stop_words,
+    tolerance_words,
+    transition_words,
 )
 from recoverybench.records import Exit, Span, TrialRecord
 from recoverybench.terminal.text import clean, plain
@@ -78,9 +82,32 @@ def _head(record: TrialRecord) -> list[Text]:
             f"back at {_or_none(record.restored_step)}, lost steps {_or_none(record.lost_steps)}"
         )
     )
+    lines += [plain(text) for text in _more(record)]
     if record.simulated:
         lines.append(Text("the fault was simulated", style="yellow"))
     return lines
+
+
+def _more(record: TrialRecord) -> Iterator[str]:
+    """What only some trials have."""
+    if record.stopped is not None:
+        yield stop_words(record.stopped)
+    if record.recoveries > 1:
+        yield f"{record.recoveries} recoveries were begun; the last one counts"
+    for transition in record.transitions:
+        yield transition_words(transition)
+    if record.restore_tier not in (None, "storage"):
+        received = record.restore_received_bytes or 0
+        yield f"state from {record.restore_tier}, {received} bytes received from other workers"
+    if record.harmless:
+        yield f"nothing was lost by the fault; false alarms: {record.false_alarms}"
+    if record.preemption_save is not None:
+        said = "every worker saved" if record.preemption_save else "not every worker saved"
+        yield f"after the notice {said} and stopped"
+    if soak := record.soak:
+        goodput = NONE if soak["goodput"] is None else f"{100 * soak['goodput']:.1f} %"
+        number = f"injection {soak['index'] + 1} of {soak['injections']}"
+        yield f"{number} in this job, goodput of the whole job {goodput}"
 
 
 def _phases(record: TrialRecord, console: Console) -> list[Text]:
@@ -136,7 +163,7 @@ def _evidence(record: TrialRecord) -> list[Text]:
         first = " (first)" if item is _first(record) else ""
         lines.append(
             plain(
-                f"  {seconds(item.after_s):>8}  {item.mechanism.replace('_', ' ')}, "
+                f"  {seconds(item.after_s):>8}  {mechanism_name(item.mechanism)}, "
                 f"{by}: {item.detail}{first}"
             )
         )
@@ -157,6 +184,8 @@ def _verification(record: TrialRecord) -> list[Text]:
             "not bold default",
         )
         lines.append(verdict)
+    if check is not None and check.tolerance is not None:
+        lines.append(plain(f"  {tolerance_words(check)}"))
     if check is not None and check.first_difference:
         lines.append(plain(f"  first difference: {check.first_difference}"))
     lines += [plain(f"  restore tried: {text}") for text in record.restore_tried]
@@ -174,9 +203,10 @@ def _processes(record: TrialRecord) -> list[Text]:
 
 
 def _files(record: TrialRecord, run_path: Path) -> list[Text]:
+    job = record.trial.partition(".")[0]  # all records of a soak are of one job
     return [
         Text("files", style="bold"),
-        *(plain(f"  {run_path / name / record.trial}") for name in ("journal", "logs")),
+        *(plain(f"  {run_path / name / job}") for name in ("journal", "logs")),
     ]
 
 
