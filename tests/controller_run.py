@@ -11,20 +11,33 @@ import json
 import sys
 from pathlib import Path
 from typing import Any, cast
+from unittest import mock
 
 from recoverybench.journal_writer import Journal
 from recoverybench.protocol import Board, JobSpec, Place
 from recoverybench.worker.channel import Channel
 from recoverybench.worker.pathways import controller
+from recoverybench.worker.pathways.slices import Loss
 from tests.controller_spec import FAULT, SPEC
+
+LOSSES: list[Loss] = []
+
+
+class Kept(Loss):
+    """Within the reach of the one who plays the supervisor."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        LOSSES.append(self)
 
 
 class Supervisor:
     """What a controller needs of a `Channel`: it is given a place, and a fault at its hold."""
 
-    def __init__(self, place: Place, fault: dict[str, Any]) -> None:
-        self._place = place
+    def __init__(self, place: Place, fault: dict[str, Any], back: bool) -> None:
+        self._orders = [place.as_message("start")]
         self._fault = fault
+        self._back = back
         self.asides: collections.deque[dict[str, Any]] = collections.deque()
 
     def send(self, kind: str, **fields: Any) -> None:
@@ -32,9 +45,13 @@ class Supervisor:
         if kind == "hold":
             argument = json.dumps(self._fault)
             self.asides.append({"kind": "break", "what": "lose-slice", "argument": argument})
+        if kind == "running" and fields["generation"] == 1 and self._back:
+            LOSSES[0]._give_back(self._fault["slice"])
+        if kind in ("failed", "left"):
+            self._orders.append({"kind": "rejoin", "generation": fields["generation"] + 1})
 
     def order(self) -> dict[str, Any]:
-        return self._place.as_message("start")
+        return self._orders.pop(0)
 
     def released(self) -> bool:
         return not self.asides
@@ -54,9 +71,11 @@ def main(directory: Path, changes: dict[str, Any]) -> None:
     fault = FAULT | {k: v for k, v in changes.items() if k in FAULT}
     spec = JobSpec(**(SPEC | places | {k: v for k, v in changes.items() if k in SPEC}))
     Board(Path(spec.board), 1, create=True)
-    channel = Supervisor(Place(0, 0, 0, "", 1, 0, changes.get("hold", "step:13")), fault)
+    place = Place(0, 0, 0, "", 1, 0, changes.get("hold", "step:13"))
+    channel = Supervisor(place, fault, changes.get("back", False))
     journal = Journal(directory / "0.0.jsonl", 0, 0)
-    controller.live(cast(Channel, channel), journal, spec)
+    with mock.patch.object(controller, "Loss", Kept):
+        controller.live(cast(Channel, channel), journal, spec)
 
 
 if __name__ == "__main__":

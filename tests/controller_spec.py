@@ -34,3 +34,5 @@ SPEC: dict[str, Any] = {
 }
 
 FAULT: dict[str, Any] = {"slice": 1, "back_s": 0.1}
+"""The argument of the breakage; with ``back_s`` None and ``"back": true`` among the changes, the
+slice comes back once the job runs again."""

@@ -6,7 +6,8 @@ import dataclasses
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,9 +49,10 @@ CELL = Cell(
     ("argument", "settings"),
     [
         (None, Settings()),
-        ("shrink", Settings(shrink=True)),
+        ("shrink", Settings(shrink=True, back_s=None)),
         ("poll=10s", Settings(poll_s=10.0)),
-        ("shrink,poll=250ms", Settings(shrink=True, poll_s=0.25)),
+        ("shrink,poll=250ms", Settings(shrink=True, poll_s=0.25, back_s=None)),
+        ("shrink,back=2s", Settings(shrink=True, back_s=2.0)),
         ("poll=10s, back=2m", Settings(poll_s=10.0, back_s=120.0)),
         ("back=3", Settings(back_s=3.0)),
     ],
@@ -74,7 +76,7 @@ def test_the_argument_says_how_the_manager_is_set(argument: str | None, settings
         "poll=1s,",
         ",",
         "=1s",
-        "shrink,back=1s",
+        "shrink,back",
     ],
 )
 def test_any_other_argument_is_refused_in_one_line(argument: str) -> None:
@@ -185,6 +187,26 @@ class StandIn:
         self.generation = 0
         self.injected: int | None = None
         self.signals: list[int] = []
+        self.has_left = False
+
+    def left(self) -> bool:
+        return self.has_left
+
+    def noticed(self) -> bool:
+        return not self.has_left
+
+    def finished(self) -> bool:
+        return False
+
+    def running(self) -> bool:
+        return True
+
+    def pump(self, until: Callable[[], bool]) -> bool:
+        assert until(), "nothing more will happen to a stand-in"
+        return True
+
+    def span(self, name: str) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def ranks(self) -> list[Any]:
         return [self.controller]
@@ -216,10 +238,33 @@ def test_kill_is_the_loss_of_the_victims_slice() -> None:
     assert job.injected == inject["t"]
 
 
-def test_a_shrunk_job_gets_no_slice_back() -> None:
+@pytest.mark.parametrize(("argument", "back_s"), [("shrink", None), ("shrink,back=3s", 3.0)])
+def test_a_shrunk_job_gets_a_slice_back_only_if_it_is_asked_for(
+    argument: str, back_s: float | None
+) -> None:
     job = StandIn()
-    pathways.create("shrink").strike(cast(Job, job), Kill(), 1)
-    assert json.loads(job.told[0]["argument"]) == {"slice": 1, "back_s": None}
+    pathways.create(argument).strike(cast(Job, job), Kill(), 1)
+    assert json.loads(job.told[0]["argument"]) == {"slice": 1, "back_s": back_s}
+
+
+@pytest.mark.parametrize(
+    ("argument", "has_left", "written"),
+    [
+        ("back=3s", True, []),
+        ("shrink", True, []),
+        ("shrink,back=3s", False, []),
+        ("shrink,back=3s", True, [("transition", "grow", 1)]),
+    ],
+)
+def test_growing_back_is_a_transition(
+    argument: str, has_left: bool, written: list[tuple[str, str, int]]
+) -> None:
+    job = StandIn()
+    job.has_left = has_left
+    pathways.create(argument).settle(cast(Job, job))
+    lines = [(e["event"], e["kind"], e["generation"]) for e in job.journal.lines]
+    assert lines == written
+    assert job.placed == [(0, "rejoin")] * len(written)
 
 
 def test_the_loss_of_the_controller_is_real() -> None:
@@ -294,6 +339,7 @@ def losses(told: Told) -> dict[int, set[str]]:
     return found
 
 
+@pytest.mark.real
 def test_all_slices_are_waited_for_and_the_training_is_the_same(tmp_path: Path) -> None:
     told = run(tmp_path / "broken")
     assert [m["kind"] for m in told.messages] == ["running", "hold", "failed", "running", "done"]
@@ -310,13 +356,8 @@ def test_all_slices_are_waited_for_and_the_training_is_the_same(tmp_path: Path) 
     assert sorted(losses(told)) == list(range(1, 21))
     assert all(len(bits) == 1 for bits in losses(told).values())
 
-    plain = run(tmp_path / "plain", hold=None)
-    assert [m["kind"] for m in plain.messages] == ["running", "done"]
-    assert losses(plain) == losses(told)
-    finals = [d["digest"] for t in (plain, told) for d in t.named("digest") if d["what"] == "final"]
-    assert len(finals) == 2 and len(set(finals)) == 1
 
-
+@pytest.mark.real
 def test_it_goes_on_with_a_slice_less_from_the_snapshot(tmp_path: Path) -> None:
     settings = {**controller_spec.SPEC["controller"], "minimum_slice_count": 2}
     told = run(
@@ -331,6 +372,21 @@ def test_it_goes_on_with_a_slice_less_from_the_snapshot(tmp_path: Path) -> None:
     }
     assert len(digests) == 1, "saved before, restored after"
     assert not list((tmp_path / "shrunk/checkpoints").iterdir())
+
+
+@pytest.mark.real
+def test_it_grows_back_at_a_checkpoint_and_loses_no_step(tmp_path: Path) -> None:
+    settings = {**controller_spec.SPEC["controller"], "minimum_slice_count": 2, "poll_s": 0.05}
+    told = run(tmp_path / "grown", controller=settings, steps=500, back_s=None, back=True)
+    kinds = [m["kind"] for m in told.messages]
+    assert kinds == ["running", "hold", "failed", "running", "left", "running", "done"]
+    assert [line["slices"] for line in told.named("up")] == [[0, 1, 2], [0, 2], [0, 1, 2]]
+    last = told.named("step", 1)[-1]["step"]
+    assert last % 5 == 0 and last < 500
+    assert told.named("restore", 2)[0]["step"] == last
+    assert told.named("step", 2)[0]["step"] == last + 1
+    third = [e["event"] for e in told.lines if e.get("generation") == 2]
+    assert [event for event in third if event in MILESTONES] == MILESTONES
 
 
 LOSS = """
@@ -396,6 +452,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.real
 def test_a_lost_slice_takes_its_arrays_and_no_others() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LOSS],

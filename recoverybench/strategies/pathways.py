@@ -4,8 +4,9 @@
 less (`minimum_slice_count`). A topology ``WxD`` means W slices of D devices here. The manager
 looks for slices, pauses, and looks again; how long it pauses decides how long most recoveries
 take, so it can be set: ``pathways:poll=10s`` (what Pathways does if nothing is said; here it is
-1s), ``pathways:shrink,poll=10s``. ``back=2s`` sets when a lost slice is there again (500ms if
-nothing is said). The loss of a slice is simulated, see docs/pathways.md.
+1s), ``pathways:shrink,poll=10s``. ``back=2s`` sets when a lost slice is there again: 500ms if
+nothing is said, and never with ``shrink``. A shrunk job that is given its slice back takes it
+at the next checkpoint. The loss of a slice is simulated, see docs/pathways.md.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ class Settings:
 
     Attributes:
         shrink: go on with a slice less. poll_s: of the manager.
-        back_s: seconds until a lost slice is there again; a shrunk job does not wait for it.
+        back_s: seconds until a lost slice is there again; None: never.
     """
 
     shrink: bool = False
     poll_s: float = POLL_S
-    back_s: float = BACK_S
+    back_s: float | None = BACK_S
 
     @classmethod
     def of(cls, argument: str | None) -> Self:
@@ -74,19 +75,15 @@ class Settings:
             if key in found or not (takes_value or key == "shrink") or bool(equals) != takes_value:
                 raise bad_value("strategy", f"pathways:{argument}", ALLOWED)
             found[key] = value
-        if "shrink" in found and "back" in found:
-            allowed = "no back= beside shrink, which does not wait for the slice"
-            raise bad_value("strategy", f"pathways:{argument}", allowed)
-
-        def seconds(key: str, otherwise: float) -> float:
-            if key not in found:
-                return otherwise
-            try:
-                return parse_duration(found[key], "")
-            except UsageError:
-                raise bad_value("strategy", f"pathways:{argument}", ALLOWED) from None
-
-        return cls("shrink" in found, seconds("poll", POLL_S), seconds("back", BACK_S))
+        shrink = "shrink" in found
+        try:
+            poll_s = parse_duration(found.get("poll", POLL_S), "")
+            back_s = None if shrink else BACK_S
+            if "back" in found:
+                back_s = parse_duration(found["back"], "")
+        except UsageError:
+            raise bad_value("strategy", f"pathways:{argument}", ALLOWED) from None
+        return cls(shrink, poll_s, back_s)
 
 
 class Pathways(Strategy):
@@ -137,8 +134,7 @@ class Pathways(Strategy):
         if fault.name != "kill":
             fault.inject(job, controller)
             return
-        back_s = None if self.shrinks else self._settings.back_s
-        argument = json.dumps({"slice": victim, "back_s": back_s})
+        argument = json.dumps({"slice": victim, "back_s": self._settings.back_s})
         t = time.monotonic_ns()
         controller.tell({"kind": "break", "what": "lose-slice", "argument": argument})
         job.injected = job.journal.log(
@@ -156,6 +152,21 @@ class Pathways(Strategy):
         assert controller.rank is not None
         address = act(job, self.name)
         job.place(controller, controller.rank, address, kind="rejoin")
+
+    def settle(self, job: Job) -> None:
+        """Where a shrunk job is given its slice back: let it take it, at the next checkpoint."""
+        if not self.shrinks or self._settings.back_s is None:
+            return
+        with job.span("wait for the slice"):
+            job.pump(lambda: job.left() or job.noticed() or job.finished())
+        if not job.left():
+            return
+        controller = job.ranks()[0]
+        assert controller.rank is not None
+        job.journal.log("transition", kind="grow", generation=job.generation + 1)
+        with job.span("grow back"):
+            job.place(controller, controller.rank, job.begin_generation(), kind="rejoin")
+        job.pump(lambda: job.noticed() or job.running())
 
 
 class ShrinkingPathways(Pathways):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 from orbax.checkpoint.experimental.v1._src.training.pathways.snapshotter import Snapshotter
+from pathwaysutils.elastic.manager import ScaleUpSignalError
 
 from recoverybench.protocol import Place
 from recoverybench.worker.executables import Executables
@@ -68,15 +69,22 @@ class SliceGeneration(Generation):
     Args:
         equipment: what outlives it. place: of the controller.
         devices: of the slices that are there. loss: what loses slices.
+        more: whether there is a slice that this attempt does without.
     """
 
     def __init__(
-        self, equipment: SliceEquipment, place: Place, devices: Sequence[jax.Device], loss: Loss
+        self,
+        equipment: SliceEquipment,
+        place: Place,
+        devices: Sequence[jax.Device],
+        loss: Loss,
+        more: Callable[[], bool],
     ) -> None:
         super().__init__(equipment, place)
         self._snapshots = equipment.snapshots
         self._devices = devices
         self._loss = loss
+        self._more = more
 
     def _join(self) -> Mesh:
         """As every generation, but without anybody to meet."""
@@ -86,10 +94,10 @@ class SliceGeneration(Generation):
     def _open_source(self) -> StateSource:
         """As every generation, but for snapshots: those are Orbax's for Pathways."""
         if self._equipment.spec.state_source != "snapshot":
-            return super()._open_source()
+            return Growing(super()._open_source(), self._more)
         if not self._snapshots:
             self._snapshots.append(Snapshotter())
-        return Snapshots(self._snapshots[0], self._journal)
+        return Growing(Snapshots(self._snapshots[0], self._journal), self._more)
 
     def _step_function(self, executables: Executables, places: Shardings) -> Any:
         """The step, with its arrays known to the simulator."""
@@ -99,6 +107,42 @@ class SliceGeneration(Generation):
     def _agree(self, what: str, mine: bool) -> bool:
         """There is nobody to agree with."""
         return mine
+
+
+class Growing:
+    """A state source at whose saves an attempt makes room for a larger one, as MaxText's does.
+
+    See `states.base.StateSource`.
+
+    Args:
+        source: the real one. more: whether there are slices that the attempt does without.
+    """
+
+    def __init__(self, source: StateSource, more: Callable[[], bool]) -> None:
+        self._source = source
+        self._more = more
+        self.restore = source.restore
+        self.completed = source.completed
+        self.finish = source.finish
+        self.abandon = source.abandon
+
+    def save(
+        self,
+        step: int,
+        state: Mapping[str, jax.Array],
+        data: Mapping[str, Any],
+        *,
+        durable: bool = False,
+    ) -> None:
+        """Begin a save.
+
+        Raises:
+            ScaleUpSignalError: the save is done, and there are more slices than are used.
+        """
+        self._source.save(step, state, data, durable=durable)
+        if self._more():
+            self._source.finish()
+            raise ScaleUpSignalError(f"the state after step {step} is saved")
 
 
 class Step:

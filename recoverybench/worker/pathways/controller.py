@@ -20,7 +20,7 @@ from pathlib import Path
 import jax
 import pathwaysutils
 from pathwaysutils.elastic import elastic
-from pathwaysutils.elastic.manager import ElasticRetryLimit, Manager
+from pathwaysutils.elastic.manager import ElasticRetryLimit, Manager, ScaleUpSignalError
 
 from recoverybench.journal_writer import Journal
 from recoverybench.protocol import Board, Controller, JobSpec, Place
@@ -114,7 +114,7 @@ class Run:
             poll_interval=settings.poll_s,
             timeout=settings.timeout_s,
             pre_callback=self._slices_found,
-            on_elastic_event_callback=self._slice_lost,
+            on_elastic_event_callback=self._attempt_over,
             retry_policy=ElasticRetryLimit(settings.attempts),
         )
         self._journal.become(self._place.rank, self._place.attempt, self._place.generation)
@@ -154,13 +154,26 @@ class Run:
     def _train(self) -> None:
         """One attempt."""
         devices = self._take(self._manager.active_slice_indices)
-        self._attempt = SliceGeneration(self._equipment, self._place, devices, self._loss)
+        self._attempt = SliceGeneration(
+            self._equipment, self._place, devices, self._loss, self._slice_available
+        )
         try:
             self._attempt.run()
+        except ScaleUpSignalError:
+            self._since = time.monotonic_ns()
+            self._equipment.channel.send("left", generation=self._place.generation)
+            self._grow()
+            raise
         except jax.errors.JaxRuntimeError as error:
             if elastic.is_error_due_to_slice_down(error, log_traceback=False):
                 self._report("slice_lost", error)
             raise
+
+    def _grow(self) -> None:
+        """Return once the supervisor has written down that the job is set up anew."""
+        following = self._place.generation + 1
+        while self._equipment.channel.order().get("generation") != following:
+            pass
 
     def _take(self, slices: Collection[int]) -> list[jax.Device]:
         """From here on the functions are those for these slices; returns their devices."""
@@ -168,7 +181,11 @@ class Run:
         self._equipment.slices = () if whole else tuple(sorted(slices))
         return [d for index in sorted(slices) for d in self._manager.slice_to_devices[index]]
 
-    def _slice_lost(self) -> None:
+    def _slice_available(self) -> bool:
+        """A slice that this attempt does without has been found by the manager's monitor."""
+        return bool(self._manager.available_inactive_slices)
+
+    def _attempt_over(self) -> None:
         """`on_elastic_event_callback`: let go of what the attempt still holds."""
         journal, attempt = self._journal, self._attempt
         assert attempt is not None
@@ -180,7 +197,7 @@ class Run:
         self._place = dataclasses.replace(
             self._place, generation=self._place.generation + 1, hold=None
         )
-        journal.log("span", name="clean up after the lost slice", t0=self._since)
+        journal.log("span", name="clean up after the attempt", t0=self._since)
         journal.become(self._place.rank, self._place.attempt, self._place.generation)
         self._since = journal.log("closed")
 
