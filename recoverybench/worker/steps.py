@@ -142,14 +142,14 @@ class Loop:
 
     # Saving
 
-    def _save(self, step: int, *, wait: bool = False) -> None:
+    def _save(self, step: int, *, wait: bool = False, durable: bool = False) -> None:
         state = self.state()
         with self.journal.span("verify"):
             saved = digest({name: np.asarray(array) for name, array in state.items()})
             self.journal.log("digest", what="saved", step=step, digest=saved, leaves=len(state))
         if self.spec.replica_check:
             self._compare(step, saved)
-        self.source.save(step, state, self._data(step), durable=wait)
+        self.source.save(step, state, self._data(step), durable=durable)
         self._saves += 1
         if self._saves == 2:  # so that there is a checkpoint to come back from
             self.hold("save", step)
@@ -220,7 +220,7 @@ class Loop:
     def _suspend(self, step: int) -> End:
         stopped = time.monotonic_ns()
         with self.journal.span("save on notice"):
-            self._save(step, wait=True)
+            self._save(step, wait=True, durable=True)
         self.journal.log("suspended", step=step)
         self.channel.send("suspended", step=step, stopped_ns=stopped)
         return "suspended"

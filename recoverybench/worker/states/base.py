@@ -70,8 +70,8 @@ class StateSource(Protocol):
         """Keep the state after `step`; may go on in the background.
 
         Args:
-            durable: the job is about to stop or to be set up anew; whatever tiers there are,
-                the state has to be on storage once `finish` returns.
+            durable: every process is about to end: whatever tiers there are, the state has to
+                be on storage once `finish` returns.
         """
 
     def restore(self, signature: Signature, places: Shardings) -> Restored:
