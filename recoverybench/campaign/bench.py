@@ -71,4 +71,7 @@ def worker_environment(platform: str) -> dict[str, str]:
     if platform == "cpu":
         flags = os.environ.get("XLA_FLAGS", "")
         environment["XLA_FLAGS"] = f"{XLA_CPU_FLAGS} {flags}".strip()
+        # A survivor's freed memory would lie scattered over an arena for each of many threads,
+        # and grow by a megabyte a recovery, with nothing more in use.
+        environment["MALLOC_ARENA_MAX"] = os.environ.get("MALLOC_ARENA_MAX", "2")
     return environment

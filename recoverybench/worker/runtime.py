@@ -11,6 +11,7 @@ address, because a coordination service refuses a second incarnation of a worker
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import select
 import socket
@@ -223,6 +224,17 @@ def let_go() -> None:
 def retire(service: Any) -> None:
     """Shut an old coordination service down, off the training thread."""
     threading.Thread(target=service.shutdown, name="rb-retire", daemon=True).start()
+
+
+def trim() -> None:
+    """Give memory that the old backend has freed back to the system, off the training thread.
+
+    The C library keeps it, in an arena for each of many threads, and every generation's
+    threads are new: a survivor of 24 recoveries held 100 MB, of which 40 were in use.
+    """
+    give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if give_back is not None:
+        threading.Thread(target=give_back, args=(0,), name="rb-trim", daemon=True).start()
 
 
 def forget(journal: Journal) -> bool:

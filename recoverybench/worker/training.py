@@ -203,6 +203,8 @@ class Generation:
         equipment.channel.send("running", generation=self._place.generation)
         while equipment.retired:  # everybody is in the new generation now
             runtime.retire(equipment.retired.pop())
+        if self._place.generation > 0:
+            runtime.trim()
 
     def _await_everybody(self) -> None:
         """Join a new generation only once all its workers are there to join it.
