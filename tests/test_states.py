@@ -104,6 +104,7 @@ def test_a_stranger_gets_nothing_and_takes_nobodys_place() -> None:
             stranger.sendall(b"0" * len(donor.token))
             stranger.settimeout(5)
             assert stranger.recv(1) == b""
+        socket.create_connection((HOST, int(donor.address.rpartition(":")[2]))).close()
         with pytest.raises(TransferError, match="the other side ended after 0 of 8 bytes"):
             receive(donor.address, "f" * len(donor.token), leaves_of(given))
         assert receive(donor.address, donor.token, leaves_of(given)).step == 1

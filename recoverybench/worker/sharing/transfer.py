@@ -36,7 +36,7 @@ from recoverybench.worker.program import Leaf
 STALL_S = 10.0
 """No byte for that long ends a transfer: a donor that was stopped keeps its sockets open."""
 
-PIECE = 1 << 24
+PIECE = 1 << 20
 """Bytes handed to the kernel at once. Python's timeout is for a whole `sendall`, so what is
 sent in one call must be small enough to be through within `STALL_S` on any network."""
 
@@ -134,10 +134,13 @@ class Donor:
             connection.settimeout(STALL_S)
             try:
                 token = bytes(_receive(connection, bytearray(len(self.token))))
-                if not hmac.compare_digest(token, self.token.encode()):
-                    return  # a stranger: no word, and no receiver less
+            except (OSError, TransferError):
+                token = b""
+            if not hmac.compare_digest(token, self.token.encode()):
+                return  # a stranger: no word, and no receiver less
+            try:
                 self._send(connection)
-            except (OSError, TransferError) as error:
+            except OSError as error:
                 with self._changed:
                     self._problems.append(f"while sending the state: {error}")
                     self._changed.notify_all()
