@@ -232,6 +232,14 @@ def _origin(module: str) -> Path | None:
 
 
 def _summary(path: Path) -> str:
+    try:
+        return _summary_at(path, path.stat().st_mtime_ns)
+    except OSError as error:
+        return f"cannot be read: {shorten(str(error), 120)}"
+
+
+@cache
+def _summary_at(path: Path, _: int) -> str:
     """First line of a module's docstring, or a suite's description."""
     try:
         if path.suffix == ".toml":
@@ -245,6 +253,12 @@ def _summary(path: Path) -> str:
 
 
 def _parse(path: Path) -> ast.Module:
+    return _parsed(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _parsed(path: Path, _: int) -> ast.Module:
+    """The source of a file as it is at one time of change: a matrix asks for the same ones often."""
     try:
         return ast.parse(path.read_bytes(), filename=str(path))
     except SyntaxError as error:

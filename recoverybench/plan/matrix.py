@@ -12,7 +12,7 @@ from recoverybench.cells import FACTORS as CELL_FIELDS
 from recoverybench.cells import Cell
 from recoverybench.errors import UsageError, bad_value
 from recoverybench.plan.factors import FACTORS, REQUIRED, Factor, check_keys, parse_topology
-from recoverybench.plan.support import unsupported
+from recoverybench.plan.support import Judge
 from recoverybench.plan.triggers import parse_trigger
 from recoverybench.plan.workloads import batch_size
 
@@ -85,7 +85,8 @@ def read_matrix(
     if not unique:
         raise bad_value(f"{shown}: matrix", _spell(first), "at least one cell that is not excluded")
     cells = [_check(c, steps, device_limit) for c in unique.values()]
-    refused = {cell: reason for cell in cells if (reason := unsupported(cell)) is not None}
+    judge = Judge()
+    refused = {cell: reason for cell in cells if (reason := judge.unsupported(cell)) is not None}
     if len(refused) == len(cells):
         first_reason = next(iter(refused.values()))
         raise UsageError(f"{shown}: no cell can be measured: unsupported: {first_reason}")

@@ -206,11 +206,12 @@ def _resolve(
         return table.get(key, default), f"{shown}: suite.{key}"
 
     steps = read_integer(*lookup("steps", DEFAULT_STEPS), 1)
+    name = _read_name(table.get("name"), f"{shown}: suite.name")
     cells, refused = read_matrix(
         _table(document, "matrix", shown), overrides.factors(), shown, steps, limit
     )
     suite = Suite(
-        name=_read_name(table.get("name"), f"{shown}: suite.name"),
+        name=name,
         description=_read_text(table.get("description", ""), f"{shown}: suite.description"),
         trials=read_integer(*lookup("trials", 1), 1),
         seed=read_integer(*lookup("seed", 0), 0),

@@ -6,26 +6,52 @@ strategy. Each part says of itself what it cannot do; what depends on two of the
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 from recoverybench import capabilities
 from recoverybench.cells import Cell
 from recoverybench.plan import catalogue
 from recoverybench.plan.triggers import SETTING_UP, parse_trigger
 
 
+class Judge:
+    """Says of cells whether they can be measured here; looks each part up once."""
+
+    def __init__(self) -> None:
+        self._part = functools.cache(_part)
+        self._lack = functools.cache(missing_capability)
+        self._survives = functools.cache(
+            lambda name: catalogue.literal("state-sources", name, "SURVIVES")
+        )
+
+    def unsupported(self, cell: Cell) -> str | None:
+        """Why a cell cannot be measured here, in one line; None: it can."""
+        strategy = self._part("strategies", cell.strategy)
+        return (
+            self._lack("faults", _name(cell.fault))
+            or self._lack("strategies", _name(cell.strategy))
+            or _missing(_needed_by_trigger(cell), f"trigger {cell.trigger}")
+            or self._part("faults", cell.fault).unsupported(cell)
+            or strategy.unsupported(cell)
+            or self._survival(cell, ends_all=strategy.ends_all)
+        )
+
+    def _survival(self, cell: Cell, *, ends_all: bool) -> str | None:
+        """A state that lives in processes does not outlive them."""
+        if self._survives(cell.state_source) != "process":
+            return None
+        what = f"the state of {cell.state_source} is in the memory of the workers"
+        if ends_all:
+            return f"{what}, and {_name(cell.strategy)} ends every one of them"
+        if parse_trigger(cell.trigger).kind in SETTING_UP:
+            return f"{what}, and the trigger {cell.trigger} resumes the job with new ones"
+        return None
+
+
 def unsupported(cell: Cell) -> str | None:
-    """Why a cell cannot be measured here, in one line; None: it can."""
-    fault_name, _, argument = cell.fault.partition(":")
-    fault = catalogue.load("faults", fault_name).create(argument or None)
-    strategy_name, _, argument = cell.strategy.partition(":")
-    strategy = catalogue.load("strategies", strategy_name).create(argument or None)
-    return (
-        missing_capability("faults", fault_name)
-        or missing_capability("strategies", strategy_name)
-        or _missing(("user-notification",) if _needs_gate(cell) else (), f"trigger {cell.trigger}")
-        or fault.unsupported(cell)
-        or strategy.unsupported(cell)
-        or _survival(cell, ends_all=strategy.ends_all, name=strategy_name)
-    )
+    """Why one cell cannot be measured here; see `Judge`."""
+    return Judge().unsupported(cell)
 
 
 def missing_capability(kind: str, name: str) -> str | None:
@@ -38,6 +64,16 @@ def needs(kind: str, name: str) -> tuple[str, ...]:
     return tuple(catalogue.literal(kind, name, "NEEDS") or ())
 
 
+def _part(kind: str, text: str) -> Any:
+    """The part that ``name`` or ``name:argument`` makes."""
+    name, _, argument = text.partition(":")
+    return catalogue.load(kind, name).create(argument or None)
+
+
+def _name(text: str) -> str:
+    return text.partition(":")[0]
+
+
 def _missing(names: tuple[str, ...], who: str) -> str | None:
     for name in names:
         why = capabilities.MISSING[name]()
@@ -46,18 +82,5 @@ def _missing(names: tuple[str, ...], who: str) -> str | None:
     return None
 
 
-def _needs_gate(cell: Cell) -> bool:
-    return parse_trigger(cell.trigger).operation is not None
-
-
-def _survival(cell: Cell, *, ends_all: bool, name: str) -> str | None:
-    """A state that lives in processes does not outlive them."""
-    survives = catalogue.literal("state-sources", cell.state_source, "SURVIVES")
-    if survives != "process":
-        return None
-    what = f"the state of {cell.state_source} is in the memory of the workers"
-    if ends_all:
-        return f"{what}, and {name} ends every one of them"
-    if parse_trigger(cell.trigger).kind in SETTING_UP:
-        return f"{what}, and the trigger {cell.trigger} resumes the job with new ones"
-    return None
+def _needed_by_trigger(cell: Cell) -> tuple[str, ...]:
+    return ("user-notification",) if parse_trigger(cell.trigger).operation is not None else ()
