@@ -109,7 +109,7 @@ SUPERVISOR_EVENTS: Final = (
     "notice",  # a preemption notice was sent (SIGTERM), before the injection
     "inject",  # `fault`, `worker`, `generation`: the one that was broken
     "again",  # `fault`, `worker`: the fault struck once more, in the recovery
-    "undone",  # `fault`, `worker`: a fault that lasts for a time has been undone
+    "undone",  # `fault`, `worker`: no longer broken; `operations` of the storage that it hit
     "stopped",  # `operation`, `path`, `kind`, `torn`: a file operation of a save, held there
     "evidence",  # `mechanism`, `worker`, `detail`
     "act",  # `strategy`, `generation`

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 
 from recoverybench.errors import bad_value
 from recoverybench.faults.base import Fault, log_injection, strike, with_changes
 from recoverybench.job.gate import Gate
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
-from recoverybench.job.policies import Policy
+from recoverybench.job.policies import Bandwidth, Broken
 from recoverybench.protocol import JobSpec
 
 _BANDWIDTH = re.compile(r"([0-9]+(?:\.[0-9]+)?)(k|M|G)?B/s")
@@ -30,11 +31,14 @@ class StorageFault(Fault):
     reads: bool = False
     kills: bool = False
 
-    def __init__(self) -> None:
-        self._policy: Policy | None = None
+    def __init__(self, duration_s: float | None = None) -> None:
+        """Args: duration_s: for how long the storage is broken; None: for good."""
+        self._duration_s = duration_s
+        self._until_s: float | None = None
+        self._policy: Broken | Bandwidth | None = None
 
-    def policy(self) -> Policy:
-        """What becomes of file operations; made when the fault strikes."""
+    def policy(self, until_s: float | None) -> Broken | Bandwidth:
+        """What becomes of file operations from now on, up to `until_s` (CLOCK_MONOTONIC)."""
         raise NotImplementedError
 
     def spec(self, spec: JobSpec) -> JobSpec:
@@ -48,7 +52,10 @@ class StorageFault(Fault):
 
     def inject(self, job: Job, victim: Member) -> None:
         """Impose it, and let the victim go on or kill it."""
-        self._policy = self.policy()
+        self.undo(job)  # in a soak it strikes again
+        if self._duration_s is not None:
+            self._until_s = time.monotonic() + self._duration_s
+        self._policy = self.policy(self._until_s)
         gate_of(job).impose(self._policy)
         if self.kills:
             strike(job, victim, self.name, signal.SIGKILL)
@@ -57,10 +64,20 @@ class StorageFault(Fault):
             victim.tell({"kind": "release"})
 
     def undo(self, job: Job) -> None:
-        """The storage works again."""
-        if self._policy is not None:
-            gate_of(job).lift(self._policy)
-            self._policy = None
+        """The storage works again; how many operations it hit goes into the journal."""
+        if self._policy is None:
+            return
+        gate_of(job).lift(self._policy)
+        now_s = time.monotonic()
+        ended_s = now_s if self._until_s is None else min(now_s, self._until_s)
+        job.journal.log(
+            "undone",
+            round(ended_s * 1e9),
+            fault=self.name,
+            worker=None,
+            operations=self._policy.hits,
+        )
+        self._policy = None
 
 
 def gate_of(job: Job) -> Gate:

@@ -12,12 +12,11 @@ Failing operations are answered by the storage gate (`job.gate`) for every worke
 from __future__ import annotations
 
 import errno
-import time
 from typing import ClassVar, Final
 
 from recoverybench.errors import bad_value
 from recoverybench.faults._storage import SIDES, StorageFault
-from recoverybench.job.policies import Broken, Kind, Policy
+from recoverybench.job.policies import Broken, Kind
 from recoverybench.plan.units import parse_duration
 
 NEEDS = ("user-notification",)
@@ -38,14 +37,12 @@ class IoError(StorageFault):
     name: ClassVar[str] = "io-error"
 
     def __init__(self, side: str, duration_s: float | None) -> None:
-        super().__init__()
+        super().__init__(duration_s)
         self._side = side
-        self._duration_s = duration_s
         self.reads = self.kills = side == "restore"
 
-    def policy(self) -> Policy:
-        """From now on."""
-        until_s = None if self._duration_s is None else time.monotonic() + self._duration_s
+    def policy(self, until_s: float | None) -> Broken:
+        """See `StorageFault.policy`."""
         return Broken(errno.EIO, KINDS[self._side], until_s)
 
 

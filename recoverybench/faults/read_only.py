@@ -11,11 +11,10 @@ remounted. Needs ``user-notification``; it is undone when the trial ends.
 from __future__ import annotations
 
 import errno
-import time
 from typing import ClassVar, Final
 
 from recoverybench.faults._storage import StorageFault
-from recoverybench.job.policies import Broken, Kind, Policy
+from recoverybench.job.policies import Broken, Kind
 from recoverybench.plan.units import parse_duration
 
 NEEDS = ("user-notification",)
@@ -27,21 +26,12 @@ KINDS: Final[frozenset[Kind]] = frozenset(
 
 
 class ReadOnly(StorageFault):
-    """See `faults.base.Fault`.
-
-    Args:
-        duration_s: for how long; None: for good.
-    """
+    """See `faults.base.Fault`."""
 
     name: ClassVar[str] = "read-only"
 
-    def __init__(self, duration_s: float | None) -> None:
-        super().__init__()
-        self._duration_s = duration_s
-
-    def policy(self) -> Policy:
-        """From now on."""
-        until_s = None if self._duration_s is None else time.monotonic() + self._duration_s
+    def policy(self, until_s: float | None) -> Broken:
+        """See `StorageFault.policy`."""
         return Broken(errno.EROFS, KINDS, until_s)
 
 

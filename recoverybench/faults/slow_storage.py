@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from recoverybench.errors import bad_value
 from recoverybench.faults._storage import SIDES, StorageFault, parse_bandwidth
-from recoverybench.job.policies import Bandwidth, Policy
+from recoverybench.job.policies import Bandwidth
 
 NEEDS = ("user-notification",)
 
@@ -38,15 +38,16 @@ class SlowStorage(StorageFault):
         self._bytes_per_s = bytes_per_s
         self.kills = side == "restore"
 
-    def policy(self) -> Policy:
-        """A disk that is idle now."""
+    def policy(self, until_s: float | None) -> Bandwidth:
+        """A disk that is idle now; see `StorageFault.policy`."""
         return Bandwidth(self._bytes_per_s)
 
 
 def create(argument: str | None) -> SlowStorage:
     """``slow-storage[:BANDWIDTH[:save|:restore]]``."""
-    bandwidth, colon, side = (argument or DEFAULT_BANDWIDTH).partition(":")
-    spelled = f"slow-storage:{argument}"
+    text = DEFAULT_BANDWIDTH if argument is None else argument
+    bandwidth, colon, side = text.partition(":")
+    spelled = f"slow-storage:{text}"
     if colon and side not in SIDES:
         raise bad_value("fault", spelled, "save or restore after the second colon")
     return SlowStorage(parse_bandwidth(bandwidth, spelled), side or "save")
