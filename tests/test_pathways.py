@@ -398,6 +398,23 @@ from orbax.checkpoint.experimental.v1._src.training.pathways.snapshotter import 
 from pathwaysutils.elastic import elastic
 from recoverybench.worker.pathways.slices import Loss, manager_of, slices_of
 
+class Elsewhere:
+    def __init__(self, slice_index):
+        self.slice_index = slice_index
+
+def shares(devices, count):
+    try:
+        return [len(devices) for devices in slices_of(devices, count).values()]
+    except ValueError as error:
+        return str(error)
+
+shared = [
+    shares(jax.devices(), 3),
+    shares(jax.devices(), 2),
+    shares([Elsewhere(0)] * 4, 2),
+    shares([Elsewhere(i // 2) for i in range(6)], 3),
+    shares([Elsewhere(i // 2) for i in range(6)], 2),
+]
 slices = slices_of(jax.devices(), 3)
 manager = manager_of(slices)
 loss = Loss(slices, lambda text: None)
@@ -448,6 +465,7 @@ try:
 except ValueError as error:
     found["no such slice"] = str(error)
 loss.over()
+found["shared"] = shared
 print(json.dumps(found))
 """
 
@@ -480,4 +498,11 @@ def test_a_lost_slice_takes_its_arrays_and_no_others() -> None:
         "all new": True,
         "manager": [3, [0, 1, 2]],
         "no such slice": "there is no slice 3, only [0, 1, 2]",
+        "shared": [
+            [1, 1, 1],
+            "3 devices cannot be shared by 2 slices",
+            [2, 2],
+            [2, 2, 2],
+            "the devices form 3 slices, and the job has 2",
+        ],
     }

@@ -1,8 +1,8 @@
 """The devices of one controller in slices, and the simulated loss of one of them.
 
-On a Pathways cluster a device says to which slice it belongs. A CPU device does not: there the
-devices that JAX splits the host into are shared out, ``devices`` of them to a slice. Nothing
-can take such a device away, so that a slice is lost through pathwaysutils' own simulator: from
+On a Pathways cluster a device says to which slice it belongs. A CPU device does not, and the
+devices of one host are all of one slice: those are shared out, in order. Nothing can take
+such a device away, so that a slice is lost through pathwaysutils' own simulator: from
 then on an array that touches the lost devices raises ``DATA_LOSS`` wherever it is read.
 """
 
@@ -24,18 +24,18 @@ SliceDevices = Mapping[int, Sequence[jax.Device]]
 
 
 def slices_of(devices: Sequence[jax.Device], count: int) -> SliceDevices:
-    """The slices that the devices say they belong to, else `count` equal shares in order.
+    """The slices that the devices say they belong to; of one slice, `count` equal shares.
 
     Raises:
         ValueError: the devices cannot be shared out, or form another number of slices.
     """
-    if all(hasattr(device, "slice_index") for device in devices):
-        found: SliceDevices = elastic.get_slice_to_devices(devices)
-    elif len(devices) % count:
-        raise ValueError(f"{len(devices)} devices cannot be shared by {count} slices")
-    else:
+    said = {getattr(device, "slice_index", 0) for device in devices}
+    if len(said) == 1:
+        if len(devices) % count:
+            raise ValueError(f"{len(devices)} devices cannot be shared by {count} slices")
         share = len(devices) // count
-        found = {i: list(devices[i * share : (i + 1) * share]) for i in range(count)}
+        return {i: list(devices[i * share : (i + 1) * share]) for i in range(count)}
+    found: SliceDevices = elastic.get_slice_to_devices(devices)
     if len(found) != count:
         raise ValueError(f"the devices form {len(found)} slices, and the job has {count}")
     return found
