@@ -16,16 +16,23 @@ from recoverybench.records import TrialRecord, Verification
 from recoverybench.report import render, write_report
 from recoverybench.report.answer import answer, verified
 from recoverybench.report.data import embed
+from recoverybench.report.detection import detection_figure, settings_tried
 from recoverybench.report.figures import phases_figure, recovery_figure
 from recoverybench.report.rows import rows_of
+from recoverybench.report.saves import sweeps
 from recoverybench.results.store import Run
 from recoverybench.vocabulary import OUTCOMES, PHASES
 from tests.sample_run import (
     default_trials,
+    detection_trials,
     failed_trial,
+    grown_trial,
     make_cell,
     make_run,
     make_trial,
+    refusing,
+    soak_trials,
+    sweep_trials,
     timed_out_trial,
 )
 
@@ -197,6 +204,62 @@ def test_plotly_accepts_the_figures(run: Run) -> None:
         graph_objects.Figure(coloured(figure))
 
 
+def test_detection_latency_stands_against_false_alarms() -> None:
+    settings = settings_tried([make_run(detection_trials())])
+    assert [(s.label, s.share_text) for s in settings] == [
+        ("watchdog 0.5 s", "1 of 2"),
+        ("watchdog 5 s", "0 of 2"),
+    ]
+    [first], [second] = (s.latencies for s in settings)
+    assert (first.fault, first.noticed, first.trials) == ("hang", 2, 2)
+    assert first.median_s == pytest.approx(0.67)
+    assert second.median_s == pytest.approx(5.15)
+    figure = detection_figure(settings)
+    assert figure is not None
+    assert figure["data"][0]["y"] == [50.0, 0.0]
+    graph_objects = pytest.importorskip("plotly.graph_objects")
+    graph_objects.Figure(coloured(figure))
+
+
+def test_there_is_no_detection_figure_where_nothing_varies_or_nothing_is_harmless() -> None:
+    assert settings_tried([make_run()]) == []
+    real = [t for t in detection_trials() if not t.harmless]
+    settings = settings_tried([make_run(real)])
+    assert [s.share for s in settings] == [None, None]
+    assert detection_figure(settings) is None
+    assert "No setting has both" in render([make_run(real)])
+
+
+def test_a_sweep_over_a_save_is_a_table_of_its_operations() -> None:
+    [sweep] = sweeps([make_run([*sweep_trials(), make_trial(90)])])
+    assert sweep.label == ""
+    assert [(line.operation, line.what) for line in sweep.lines] == [
+        (1, "mkdir 20.tmp"),
+        (2, "write abc"),
+        (3, "rename 20"),
+    ]
+    found = [[m.outcomes if m else None for m in line.moments] for line in sweep.lines]
+    assert found == [["recovered"] * 3, ["recovered", "diverged", "recovered"], ["recovered"] * 3]
+    before, torn, after = sweep.lines[2].moments
+    assert before is not None and torn is not None and after is not None
+    assert (before.restored, after.restored, after.good) == ("10", "20", True)
+    assert sweep.lines[1].moments[1] is not None and not sweep.lines[1].moments[1].good
+
+
+def test_sweeps_of_several_kinds_stand_apart_and_what_was_not_tried_is_left_open() -> None:
+    some = [t for t in sweep_trials() if not t.cell.trigger.endswith("torn")]
+    others = [
+        dataclasses.replace(
+            t, trial=f"x{t.trial}", cell=dataclasses.replace(t.cell, strategy="restart")
+        )
+        for t in some
+    ]
+    found = sweeps([make_run([*some, *others])])
+    assert [sweep.label for sweep in found] == ["elastic", "restart"]
+    assert found[0].lines[0].moments[1] is None
+    assert sweeps([make_run()]) == []
+
+
 def test_every_trial_has_its_mark() -> None:
     run = mixed_run()
     data = recovery_figure(rows_of([run]))["data"]
@@ -324,6 +387,19 @@ def test_dropped_lines_and_simulated_faults_are_told() -> None:
     text = words(render([dataclasses.replace(make_run(trials), dropped=2)]))
     assert "2 half-written line(s) were dropped" in text
     assert "the fault was simulated in 3 trial(s)" in text
+
+
+def test_what_only_some_runs_have_is_only_in_their_pages() -> None:
+    plainly = render([make_run()])
+    for part in ("noticing", "saves", "soaks", "unmeasured"):
+        assert f'id="{part}"' not in plainly
+    text = words(render([refusing(make_run(soak_trials()), "no nftables here <b>")]))
+    assert "3 of 3" in text and "87.4 %" in text and "900" in text
+    assert "no nftables here <b>" in text and "f0" in text
+    assert "held up by" not in text
+    grown = words(render([make_run([grown_trial(), make_trial(1)])]))
+    assert "growing back, s" in grown and "1.24" in grown
+    assert "equal in 1 of 1, within a tolerance" in grown
 
 
 def test_hostile_strings_stay_text_everywhere() -> None:

@@ -16,7 +16,16 @@ import pytest
 
 from recoverybench.report import render
 from recoverybench.results.store import Run
-from tests.sample_run import default_trials, failed_trial, make_run, timed_out_trial
+from tests.sample_run import (
+    default_trials,
+    detection_trials,
+    failed_trial,
+    grown_trial,
+    make_run,
+    refusing,
+    sweep_trials,
+    timed_out_trial,
+)
 from tests.test_report import HOSTILE, hostile_run
 
 BROWSER = next(
@@ -81,6 +90,18 @@ def test_every_figure_is_drawn_and_nothing_fails(tmp_path: Path) -> None:
     assert "kept their process" in dom
     for text in ("3/5 recovered", "median 0.59 s", "hot-spare"):
         assert text in part(dom, "recovery")
+
+
+@pytest.mark.parametrize("size", ["1280,9000", "390,9000"])
+def test_what_only_some_runs_have_is_drawn(tmp_path: Path, size: str) -> None:
+    trials = [*detection_trials(), *sweep_trials()]
+    trials = [dataclasses.replace(t, trial=f"{i:04d}") for i, t in enumerate(trials)]
+    run = refusing(make_run([*trials, grown_trial(80)]), "no nftables here")
+    dom, log = opened(render([run]), tmp_path, size=size, address="#trial=0/0080")
+    assert complaints(log) == []
+    assert marks(dom, "detection") == 2
+    assert "grown back after step 33, held up for 1.2 s" in dom
+    assert "memory and peer" in dom
 
 
 def test_a_trial_can_be_opened_by_its_address(tmp_path: Path) -> None:

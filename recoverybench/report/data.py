@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from recoverybench.cells import Cell
+from recoverybench.labels import mechanism_name, stop_words, transition_words
 from recoverybench.records import TrialRecord
 from recoverybench.results.store import Run
-from recoverybench.vocabulary import MILESTONES, PHASES
+from recoverybench.vocabulary import EVIDENCE, MILESTONES, PHASES
 
 _DIGITS = 6
 """Spans are drawn from microseconds; the clock's last digits would only make the file larger."""
@@ -32,10 +33,18 @@ def payload(runs: Sequence[Run]) -> dict[str, Any]:
     return {
         "phases": PHASES,
         "milestones": MILESTONES,
+        "mechanisms": {name: mechanism_name(name) for name in EVIDENCE},
         "runs": [run.info.as_dict() for run in runs],
         "cells": [c.as_dict() for c in cells],
         "trials": trials,
+        "notes": [_notes(trial) for run in runs for trial in run.trials],
     }
+
+
+def _notes(trial: TrialRecord) -> list[str]:
+    """What only some trials have, in words; one list a trial, in their order."""
+    stopped = [] if trial.stopped is None else [stop_words(trial.stopped)]
+    return [*stopped, *(transition_words(t) for t in trial.transitions)]
 
 
 def embed(value: Any) -> str:

@@ -13,13 +13,25 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from recoverybench import __version__
-from recoverybench.labels import OUTCOME_MEANING, PHASE_MEANING, fixed, outcome_name, phase_name
+from recoverybench.labels import (
+    NONE,
+    OUTCOME_MEANING,
+    PHASE_MEANING,
+    fixed,
+    outcome_name,
+    phase_name,
+    seconds,
+    unmeasured,
+)
 from recoverybench.report.answer import answer, verified
 from recoverybench.report.data import embed, payload
+from recoverybench.report.detection import detection_figure, settings_tried
 from recoverybench.report.figures import phases_figure, recovery_figure
 from recoverybench.report.prose import LIMITS, METHOD, basis, chart_in_words, notices
 from recoverybench.report.rows import LEVEL, Row, rows_of
+from recoverybench.report.saves import sweeps
 from recoverybench.report.settings import constants_of, settings_of
+from recoverybench.report.soaks import soaks_of
 from recoverybench.results.store import Run
 from recoverybench.vocabulary import OUTCOMES, PHASES
 
@@ -34,6 +46,7 @@ def render(runs: Sequence[Run]) -> str:
     names by their hashes.
     """
     rows = rows_of(runs)
+    tried = settings_tried(runs)
     plotly, script = _plotly(), _asset("report.js")
     failures = _failures(rows)
     page: str = _template().render(
@@ -51,6 +64,12 @@ def render(runs: Sequence[Run]) -> str:
         rows=rows,
         phases=_phases(),
         outcomes=_outcomes(rows),
+        unmeasured=_unmeasured(runs),
+        detection=tried,
+        latency=seconds,
+        sweeps=sweeps(runs),
+        soaks=soaks_of(runs),
+        grown=any(row.grown != NONE for row in rows),
         failures=failures[:_FAILURES_SHOWN],
         more_failures=len(failures[_FAILURES_SHOWN:]),
         constants=constants_of(runs),
@@ -65,6 +84,7 @@ def render(runs: Sequence[Run]) -> str:
                 {
                     "recovery": recovery_figure(rows, several=len(runs) > 1),
                     "phases": phases_figure(rows),
+                    "detection": detection_figure(tried),
                 }
             )
         ),
@@ -106,6 +126,16 @@ def _outcomes(rows: Sequence[Row]) -> list[dict[str, str]]:
         for o in OUTCOMES
         if o in found or o == "recovered"
     ]
+
+
+def _unmeasured(runs: Sequence[Run]) -> list[dict[str, str]]:
+    """Cells of the suites that could not be measured, and why."""
+    found = []
+    for run in runs:
+        suite = run.info.suite
+        for reason, names in unmeasured(suite.cells, suite.unsupported).items():
+            found += [{"run": run.info.run_id, "label": n, "reason": reason} for n in names]
+    return found
 
 
 def _failures(rows: Sequence[Row]) -> list[dict[str, str]]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recoverybench.cells import Cell
-from recoverybench.labels import NONE, cell_label, fixed, outcome_name, varying_factors
+from recoverybench.labels import (
+    NONE,
+    cell_label,
+    fixed,
+    mechanism_name,
+    outcome_name,
+    varying_factors,
+)
 from recoverybench.records import TrialRecord, Verification
 from recoverybench.results.store import Run
 from recoverybench.stats import CellSummary, Spread, summarise
@@ -128,8 +136,19 @@ class Row:
     def detected_text(self) -> str:
         """The mechanisms that noticed first, the most frequent one in front."""
         counts = Counter(t.detected_by for t in self.trials if t.detected_by)
-        names = [m.replace("_", " ") for m, _ in counts.most_common()]
+        names = [mechanism_name(m) for m, _ in counts.most_common()]
         return ", ".join(names) or NONE
+
+    @property
+    def grown(self) -> str:
+        """What growing back held the training up for: the median, where the job did so."""
+        paused = [
+            t.paused_s
+            for trial in self.trials
+            for t in trial.transitions
+            if t.kind == "grow" and t.paused_s is not None
+        ]
+        return fixed(statistics.median(paused)) if paused else NONE
 
     @property
     def checks(self) -> tuple[Verification, ...]:
@@ -144,7 +163,8 @@ class Row:
         if not checks:
             return "nothing to compare"
         passed = sum(v.passed is True for v in checks)
-        return f"equal in {passed} of {len(checks)}"
+        near = ", within a tolerance" if any(v.tolerance is not None for v in checks) else ""
+        return f"equal in {passed} of {len(checks)}{near}"
 
     @property
     def losses(self) -> int:

@@ -92,8 +92,9 @@
     const box = byId(id);
     let fig = painted(figure);
     fig.layout = themed(fig.layout);
-    if (id !== "lanes") fig.layout.margin.r = besideWidth(fig.layout.annotations || []);
-    if (box.clientWidth < 560 && id !== "lanes") fig = narrowed(fig);
+    const overview = id === "recovery" || id === "stack";
+    if (overview) fig.layout.margin.r = besideWidth(fig.layout.annotations || []);
+    if (overview && box.clientWidth < 560) fig = narrowed(fig);
     const done = Plotly.react(box, fig.data, fig.layout, config || plain);
     return done.then(() => box);
   }
@@ -129,6 +130,19 @@
       });
     });
     draw("stack", stackFigure());
+    drawDetection();
+  }
+
+  function drawDetection() {
+    const box = byId("detection");
+    if (!box) return;
+    if (!figures.detection) {
+      box.textContent = "No setting has both a failure that was noticed and a trial in which nothing was lost.";
+      return;
+    }
+    const fig = structuredClone(figures.detection);
+    if (box.clientWidth < 560) for (const trace of fig.data) trace.mode = "lines+markers";
+    draw("detection", fig);
   }
 
   function scale(toShare) {
@@ -308,7 +322,8 @@
   function verdict(v) {
     if (!v || v.passed == null) return "nothing could be compared";
     const what = `${v.losses_compared} losses, ${v.digests_compared} digests, ${v.samples_checked} samples`;
-    return v.passed ? `equal: ${what}` : `different: ${v.first_difference || "see the data"}`;
+    const near = v.tolerance == null ? "" : `; ${v.losses_within} losses and the final state within ${v.tolerance.toExponential(1)}`;
+    return v.passed ? `equal: ${what}${near}` : `different: ${v.first_difference || "see the data"}`;
   }
 
   function exitWords(e) {
@@ -330,11 +345,16 @@
         ["unattributed", seconds(trial.unattributed_s)],
         ["steps", `${trial.step_before ?? NONE} before, back at ${trial.restored_step ?? NONE}, lost ${trial.lost_steps ?? NONE}`],
         ["same training", verdict(trial.verify)],
+        ...(trial.recoveries > 1 ? [["recoveries begun", `${trial.recoveries}, the last one counts`]] : []),
+        ...(trial.restore_tier ? [["state from", trial.restore_tier.replace(/\+/g, " and ")]] : []),
+        ...(trial.harmless ? [["false alarms", trial.false_alarms]] : []),
+        ...(trial.preemption_save == null ? [] : [["saved on notice", trial.preemption_save ? "every worker" : "not every worker"]]),
+        ...data.notes[data.trials.indexOf(trial)].map((note) => ["also", note]),
         ["kept their process", survivors.length ? survivors.map((w) => `worker ${w}`).join(", ") : "none"],
       ]),
       factTable("Milestones", marksOf(trial).map((m) => [words(m.name), seconds(m.at)])),
       factTable("What noticed it", trial.detection_evidence.map((e) => [
-        words(e.mechanism), `${seconds(e.after_s)}, ${who(e.observer)}: ${e.detail}`])),
+        data.mechanisms[e.mechanism] || words(e.mechanism), `${seconds(e.after_s)}, ${who(e.observer)}: ${e.detail}`])),
       factTable("How processes ended", trial.exits.map((e) => [
         `worker ${e.worker}, attempt ${e.attempt}`, `pid ${e.pid} ${exitWords(e)}`])),
     );
@@ -407,7 +427,8 @@
 
   function csv() {
     const own = ["rep", "seed", "outcome", "victim", "recovery_s", "time_to_progress_s", "unattributed_s",
-      "verify_s", "step_before", "restored_step", "lost_steps", "detected_by", "wall_s", "window_s", "steady_step_s", "simulated", "error"];
+      "verify_s", "step_before", "restored_step", "lost_steps", "detected_by", "wall_s", "window_s", "steady_step_s", "simulated", "recoveries", "restore_tier",
+      "restore_received_bytes", "harmless", "false_alarms", "preemption_save", "error"];
     const factors = Object.keys(data.cells[0] || {});
     const head = ["run", "trial", ...factors, ...own, ...data.phases.map((p) => `${p}_s`), "verified"];
     const lines = records().map((t) => [t.run, t.trial, ...factors.map((f) => t.cell[f]), ...own.map((k) => t[k]),
