@@ -45,5 +45,6 @@ class Drag:
             return
         if self._woke is not None:
             self._step_s = min(self._step_s, now - self._woke)
-            time.sleep(min((self._factor - 1) * self._step_s, self._end - now))
+            with self._loop.journal.span("slowed down"):
+                time.sleep(min((self._factor - 1) * self._step_s, self._end - now))
         self._woke = time.monotonic()
