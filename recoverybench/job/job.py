@@ -7,7 +7,6 @@ is waited for by sleeping. Every instant goes into the supervisor's journal.
 
 from __future__ import annotations
 
-import selectors
 import shutil
 import signal
 import time
@@ -18,11 +17,12 @@ from pathlib import Path
 from recoverybench.errors import HarnessError
 from recoverybench.job.gate import Gate
 from recoverybench.job.hub import Connection, Hub
+from recoverybench.job.loop import TICK_S, Loop
 from recoverybench.job.member import Member
 from recoverybench.job.noticed import Ambush, Noticed
 from recoverybench.job.ports import Ports
+from recoverybench.job.roster import Roster
 from recoverybench.job.services import Services
-from recoverybench.job.timers import Timers
 from recoverybench.job.watchdog import Limit, Watchdog, last_words
 from recoverybench.journal_writer import Journal
 from recoverybench.launchers.base import How, Launcher
@@ -33,18 +33,11 @@ PROBE_S = 0.5
 """A healthy worker answers a probe within microseconds, also deep inside a collective; half
 a second is what a loaded machine may take to schedule it."""
 
-STILL_S = 1.0
-"""A supervisor that did not run for that long was stopped, or has no time on this machine:
-what it timed meanwhile says nothing."""
-
-TICK_S = 0.25
-"""How often it looks at the clock while nothing happens."""
-
 EXIT_S = 5.0
 """How long ended processes may take to be gone."""
 
 
-class Job:
+class Job(Roster):
     """One job: its workers over all generations.
 
     Args:
@@ -76,14 +69,10 @@ class Job:
         self.ambush: Ambush | None = None
         self.network: Network | None = None
         self.coordinator = ""
-        self.injected: int | None = None
-        self.overdue = False
-        self._seen = time.monotonic()
-        self._timers = Timers()
+        self._loop = Loop(journal, deadline, self._watch)
         self.members: list[Member] = []
         self._launcher = launcher
         self._logs = logs
-        self._deadline = deadline
         self._probes = 0
         self._services = Services(
             spec.coordinator == "external",
@@ -98,29 +87,8 @@ class Job:
         self._watchdog = Watchdog(self._board, watchdog) if watchdog.set else None
         self._watched = -1
         self._hub = Hub(directory / "s")
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._hub.socket, selectors.EVENT_READ, self._accept)
+        self._loop.register(self._hub.socket, self._accept)
         self.gate = self._open_gate(directory) if spec.gate else None
-
-    # What a job consists of
-
-    def ranks(self) -> list[Member]:
-        """The members that have a place in the current generation, by rank."""
-        members = [m for m in self.members if m.generation == self.generation]
-        return sorted(members, key=lambda m: m.rank or 0)
-
-    def survivors(self) -> list[Member]:
-        """Living members with a rank, by rank."""
-        members = [m for m in self.members if m.alive and m.rank is not None]
-        return sorted(members, key=lambda m: m.rank or 0)
-
-    def standbys(self) -> list[Member]:
-        """Living members without a rank that wait for one."""
-        return [m for m in self._plain() if m.alive and m.rank is None]
-
-    def _plain(self) -> list[Member]:
-        """All members but coordination services."""
-        return [m for m in self.members if m not in self._services.members]
 
     def _open_gate(self, directory: Path) -> Gate:
         def rank_of(pid: int) -> int | None:
@@ -128,7 +96,7 @@ class Job:
 
         watched = [Path(self.spec.checkpoints), Path(self.spec.local)]
         gate = Gate(directory / GATE, watched, rank_of)
-        self._selector.register(gate.wakes, selectors.EVENT_READ, gate.deliver)
+        self._loop.register(gate.wakes, gate.deliver)
         return gate
 
     def span(self, name: str) -> AbstractContextManager[None]:
@@ -151,7 +119,7 @@ class Job:
         member = Member(slot, rank, attempt, process, machine)
         member.outbox.append(self.spec.as_message())
         self.members.append(member)
-        self._selector.register(process.fd, selectors.EVENT_READ, lambda: self._exited(member))
+        self._loop.register(process.fd, lambda: self._exited(member))
         return member
 
     def spawn_standby(self, how: How) -> Member:
@@ -176,12 +144,6 @@ class Job:
         self.generation += 1
         self.world = self.spec.processes if world is None else world
         return self.begin()
-
-    def service(self) -> Member | None:
-        """Who runs the coordination service of this generation; None: it is gone."""
-        if self._services.external:
-            return self._services.current()
-        return next((m for m in self.ranks() if m.index == 0 and m.alive), None)
 
     def place(
         self,
@@ -249,7 +211,7 @@ class Job:
                 raise HarnessError(
                     f"{stuck[0].name} (pid {stuck[0].process.pid}) does not end after SIGKILL"
                 )
-            self._turn(left)
+            self._loop.turn(left)
 
     # Noticing
 
@@ -265,12 +227,6 @@ class Job:
     def noticed(self) -> bool:
         """There is evidence that something is wrong with the current generation."""
         return any(e.generation == self.generation for e in self.evidence)
-
-    def laggards(self) -> list[Member]:
-        """Members that have not begun the step which others have begun: the stuck ones."""
-        begun = self._board.begun()
-        last = max((begun[m.rank] for m in self.ranks() if m.rank is not None), default=0)
-        return [m for m in self.ranks() if m.rank is not None and begun[m.rank] < last]
 
     def unresponsive(self) -> list[Member]:
         """Members with a rank that do not answer a probe in time, or are gone."""
@@ -290,38 +246,6 @@ class Job:
         reached = member.machine is None or (member.machine.address, self._probes) in self._reached
         return reached and self._probes in member.pongs
 
-    def dead(self) -> list[Member]:
-        """Members of the current generation whose process has ended."""
-        return [m for m in self.ranks() if not m.alive]
-
-    def finished(self) -> bool:
-        """Every rank has done the last step."""
-        return self._all(lambda m: m.done)
-
-    def running(self) -> bool:
-        """Every rank has completed the first step of this generation."""
-        return self._all(lambda m: m.running == self.generation)
-
-    def progress(self) -> tuple[int, ...]:
-        """The last step that every rank has completed."""
-        return self._board.steps()
-
-    def suspended(self) -> bool:
-        """Every rank has saved the same step after a notice, and stopped."""
-        return self._all(lambda m: m.suspended is not None)
-
-    def left(self) -> bool:
-        """Every rank has left this generation at the end of a step."""
-        return self._all(lambda m: m.left)
-
-    def _all(self, holds: Callable[[Member], bool]) -> bool:
-        ranks = self.ranks()
-        return len(ranks) == self.world and all(holds(m) for m in ranks)
-
-    def lost(self) -> bool:
-        """A member that the current generation needs has ended or failed for good."""
-        return any(not m.alive or m.failed is not None for m in self.ranks())
-
     # The loop
 
     def join_network(self, network: Network) -> None:
@@ -329,66 +253,49 @@ class Job:
         job.
         """
         self.network = network
-        self._selector.register(
+        self._loop.register(
             network.echo.socket,
-            selectors.EVENT_READ,
             lambda: self._reached.update(network.echo.answers()),
         )
 
     def begin_deadline(self, deadline_s: float) -> None:
         """From now on the trial's deadline counts."""
-        self._deadline = time.monotonic_ns() + round(deadline_s * 1e9)
+        self._loop.begin_deadline(deadline_s)
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
         """Do it that many seconds from now, on this loop; never once the job is closed."""
-        self._timers.after(seconds, action)
+        self._loop.after(seconds, action)
 
     def pump(self, until: Callable[[], bool], timeout_s: float | None = None) -> bool:
-        """Handle whatever happens until the condition holds; returns whether it does.
+        """Handle whatever happens until the condition holds; see `Loop.pump`."""
+        return self._loop.pump(until, timeout_s)
 
-        Ends early, with False, at the timeout, and at the trial's deadline (`overdue`).
-        """
-        end = None if timeout_s is None else time.monotonic() + timeout_s
-        while not until():
-            now = time.monotonic()
-            left = self._deadline / 1e9 - now
-            if left <= 0:
-                if not self.overdue:
-                    self.journal.log("deadline")
-                self.overdue = True
-                return False
-            if end is not None:
-                if now >= end:
-                    return False
-                left = min(left, end - now)
-            self._turn(left)
-        return True
+    @property
+    def overdue(self) -> bool:
+        """The trial's deadline has come."""
+        return self._loop.overdue
 
-    def _turn(self, timeout_s: float) -> None:
-        watchdog = self._watchdog if self._to_be_watched() else None
-        if watchdog is not None:
-            timeout_s = min(timeout_s, (watchdog.limit_s or TICK_S) / 20)
-        self._look_at_the_clock()
-        timeout_s = self._timers.left_s(min(timeout_s, TICK_S))
-        events = self._selector.select(max(0.0, timeout_s))
-        self._look_at_the_clock()
-        for key, _ in events:
-            key.data()
-        self._timers.run()
-        if watchdog is not None:
+    @property
+    def injected(self) -> int | None:
+        """When the fault took effect, ns; None: not yet."""
+        return self._loop.measuring_since
+
+    @injected.setter
+    def injected(self, t: int | None) -> None:
+        self._loop.measuring_since = t
+
+    def _watch(self) -> tuple[Callable[[], None], float] | None:
+        """What the loop is to do for the watchdog."""
+        watchdog = self._watchdog
+        if watchdog is None or not self._to_be_watched():
+            return None
+
+        def look() -> None:
             late = watchdog.look()
             if late is not None:
                 self.note_evidence("watchdog", None, late)
 
-    def _look_at_the_clock(self) -> None:
-        """Notice that this process stood still, once the injection has been made."""
-        now = time.monotonic()
-        if self.injected is not None:
-            # From the injection on: before it, a fault may work on files for a while.
-            still_s = now - max(self._seen, self.injected / 1e9)
-            if still_s > STILL_S:
-                self.journal.log("stood_still", seconds=round(still_s, 3))
-        self._seen = now
+        return look, (watchdog.limit_s or TICK_S) / 20
 
     def _to_be_watched(self) -> bool:
         """The watchdog looks while every rank is between its first step and its last."""
@@ -403,9 +310,7 @@ class Job:
 
     def _accept(self) -> None:
         connection = self._hub.accept()
-        self._selector.register(
-            connection.socket, selectors.EVENT_READ, lambda: self._heard(connection)
-        )
+        self._loop.register(connection.socket, lambda: self._heard(connection))
 
     def _heard(self, connection: Connection) -> None:
         messages = connection.receive()
@@ -454,7 +359,7 @@ class Job:
                 member.outbox.clear()
 
     def _hang_up(self, connection: Connection) -> None:
-        self._selector.unregister(connection.socket)
+        self._loop.unregister(connection.socket)
         connection.socket.close()
         for member in self.members:
             if member.connection is connection and member.alive and member.why is None:
@@ -472,7 +377,7 @@ class Job:
             return
         t = time.monotonic_ns()
         # The pidfd is closed by now; the selector only needs its number to forget it.
-        self._selector.unregister(member.process.fd)
+        self._loop.unregister(member.process.fd)
         member.ended = ended
         key = member.slot if member.rank is None else member.rank
         self.journal.log(
@@ -502,7 +407,7 @@ class Job:
 
     def close(self) -> None:
         """End every process of the job and give everything back."""
-        self._timers.clear()
+        self._loop.forget_timers()
         try:
             # The coordination service goes last: its clients abort when it ends before them.
             for last in (False, True):
@@ -524,7 +429,7 @@ class Job:
             for member in self.members:
                 if member.connection is not None:
                     member.connection.socket.close()
-            self._selector.close()
+            self._loop.close()
             self._hub.close()
             self._ports.close()
             if self.network is not None:
@@ -535,4 +440,4 @@ class Job:
     def _await_quietly(self, members: list[Member], timeout_s: float) -> None:
         end = time.monotonic() + timeout_s
         while any(m.alive for m in members) and time.monotonic() < end:
-            self._turn(end - time.monotonic())
+            self._loop.turn(end - time.monotonic())

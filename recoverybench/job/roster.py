@@ -1,0 +1,86 @@
+"""Who belongs to a job, and how far they all are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from recoverybench.job.member import Member
+from recoverybench.job.services import Services
+from recoverybench.protocol import Board
+
+
+class Roster:
+    """The members of a job over all generations, and questions about them.
+
+    Attributes:
+        members: every process that was ever started, in that order.
+        generation: the current one. world: processes that it consists of.
+    """
+
+    members: list[Member]
+    generation: int
+    world: int
+    _board: Board
+    _services: Services
+
+    def ranks(self) -> list[Member]:
+        """The members that have a place in the current generation, by rank."""
+        members = [m for m in self.members if m.generation == self.generation]
+        return sorted(members, key=lambda m: m.rank or 0)
+
+    def survivors(self) -> list[Member]:
+        """Living members with a rank, by rank."""
+        members = [m for m in self.members if m.alive and m.rank is not None]
+        return sorted(members, key=lambda m: m.rank or 0)
+
+    def standbys(self) -> list[Member]:
+        """Living members without a rank that wait for one."""
+        return [m for m in self._plain() if m.alive and m.rank is None]
+
+    def service(self) -> Member | None:
+        """Who runs the coordination service of this generation; None: it is gone."""
+        if self._services.external:
+            return self._services.current()
+        return next((m for m in self.ranks() if m.index == 0 and m.alive), None)
+
+    def dead(self) -> list[Member]:
+        """Members of the current generation whose process has ended."""
+        return [m for m in self.ranks() if not m.alive]
+
+    def laggards(self) -> list[Member]:
+        """Members that have not begun the step which others have begun: the stuck ones."""
+        begun = self._board.begun()
+        last = max((begun[m.rank] for m in self.ranks() if m.rank is not None), default=0)
+        return [m for m in self.ranks() if m.rank is not None and begun[m.rank] < last]
+
+    def progress(self) -> tuple[int, ...]:
+        """The last step that every rank has completed."""
+        return self._board.steps()
+
+    def finished(self) -> bool:
+        """Every rank has done the last step."""
+        return self._all(lambda m: m.done)
+
+    def running(self) -> bool:
+        """Every rank has completed the first step of this generation."""
+        return self._all(lambda m: m.running == self.generation)
+
+    def suspended(self) -> bool:
+        """Every rank has saved the same step after a notice, and stopped."""
+        return self._all(lambda m: m.suspended is not None)
+
+    def left(self) -> bool:
+        """Every rank has left this generation at the end of a step."""
+        return self._all(lambda m: m.left)
+
+    def lost(self) -> bool:
+        """A member that the current generation needs has ended or failed for good."""
+        return any(not m.alive or m.failed is not None for m in self.ranks())
+
+    def _plain(self) -> list[Member]:
+        """All members but coordination services."""
+        return [m for m in self.members if m not in self._services.members]
+
+    def _all(self, holds: Callable[[Member], bool]) -> bool:
+        ranks = self.ranks()
+        return len(ranks) == self.world and all(holds(m) for m in ranks)
