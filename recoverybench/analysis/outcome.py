@@ -141,6 +141,8 @@ def _struck(history: History, victim: int | None) -> set[Attempt]:
     }
     exits = history.named("exit")
     for again in history.named("again"):
+        if again.get("struck") is False:
+            continue  # that worker was lost already
         ends = [e for e in exits if e["worker"] == again["worker"] and e["t"] >= again["t"]]
         found |= {rank_of(e) for e in ends[:1]}
     return found | ({(victim, 0)} if broken == 0 else set())
