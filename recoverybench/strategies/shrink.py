@@ -16,7 +16,7 @@ from recoverybench.errors import bad_value
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 from recoverybench.plan.workloads import batch_size
-from recoverybench.strategies.base import CannotRecover, act, replace_lost
+from recoverybench.strategies.base import act, replace_lost
 from recoverybench.strategies.elastic import Elastic
 
 
@@ -41,10 +41,9 @@ class Shrink(Elastic):
         """Go on without what is broken; its replacement starts meanwhile."""
         damage = self.examine(job)
         if len(damage.survivors) != job.spec.workers - 1:
-            raise CannotRecover(
-                f"{len(damage.survivors)} of {job.spec.workers} workers are left, and the mesh "
-                "shrinks by one"
-            )
+            # Nobody is lost, or more than the smaller mesh can do without.
+            super().recover(job)
+            return
         ranks = [m.rank for m in damage.survivors if m.rank is not None]
         address = act(job, self.name, ranks)
         job.end(damage.stuck, "teardown")
@@ -55,11 +54,18 @@ class Shrink(Elastic):
                 job.place(member, member.rank, address, kind="rejoin", index=index)
             for member in damage.broken:
                 assert member.rank is not None
-                self._coming = [(member.rank, job.spawn_standby("cold"))]
+                self._coming = [(member.rank, self._replacement(job))]
+
+    def _replacement(self, job: Job) -> Member:
+        """A process for whoever is missing: one that is on its way already, else a new one."""
+        waiting = job.standbys()
+        return waiting[0] if waiting else job.spawn_standby("cold")
 
     def settle(self, job: Job) -> None:
         """Wait for the replacement, lead everybody out, and meet again."""
-        coming = self._coming
+        coming = self._coming if job.world < job.spec.workers else []
+        if not coming:
+            return
         with job.span("wait for the replacement"):
             job.pump(lambda: job.noticed() or job.finished() or all(m.ready for _, m in coming))
         if job.noticed() or job.finished() or not all(m.ready for _, m in coming):
