@@ -22,6 +22,7 @@ from tests.sample_run import (
     make_run,
     make_trial,
     refusing,
+    soak_trials,
     timed_out_trial,
 )
 from tests.test_report import hostile_trial
@@ -120,6 +121,12 @@ def test_cells_that_were_not_measured_are_named_with_the_reason(run: Run) -> Non
     assert "  unsupported: no nftables here" in kept and "  unsupported: no root" in kept
     assert "not measured" not in table(run)
     check_plain(table(refusing(run, ESCAPE)), 80)
+
+
+def test_a_soak_is_one_trial_of_the_suite_with_many_injections() -> None:
+    text = table(make_run(soak_trials()))
+    assert "1 of 3 trials with 3 injections" in " ".join(text.split())
+    assert "with" not in table(make_run()).splitlines()[0]
 
 
 def test_a_timeline_says_what_only_some_trials_have() -> None:

@@ -13,9 +13,9 @@ from recoverybench.results.store import Run
 
 METHOD = (
     "Workers are separate processes of one multi-controller JAX job, with real collectives, real "
-    "checkpoints and real data. The fault is done to one of them: “kill” ends it at once "
-    "(SIGKILL), “hang” freezes it (SIGSTOP), “preempt” announces the end, grants a grace period "
-    "and then ends it.",
+    "checkpoints and real data. The fault is really done to them, or to the network or the storage "
+    "that they use: “kill” ends a worker at once (SIGKILL), “hang” freezes it (SIGSTOP), “preempt” "
+    "announces the end, grants a grace period and then ends it. What was only simulated says so.",
     "A trigger says when: “step:25” holds the victim exactly before step 25, so that every trial "
     "breaks the same moment.",
     "Recovery time runs from the moment the fault takes effect to the first training step that is "
@@ -26,7 +26,9 @@ METHOD = (
     "Verification compares the recovered training with the same job without a fault: every loss "
     "bit for bit at the same step, digests of the parameters and the optimizer when the state is "
     "saved, restored and at the end, and that every sample since the restored step was seen "
-    "exactly once. The time that this takes is in no phase.",
+    "exactly once. Where the job goes on with fewer workers, losses and the final state are "
+    "compared within a stated tolerance. The time that this takes is in no phase.",
+    "A recovery that fails on its way lies in the teardown of the next one; the last one counts.",
     "A trial that does not come back before the deadline stays in the success rate; it has no "
     "recovery time, and no median pretends otherwise.",
 )
@@ -38,8 +40,7 @@ LIMITS = (
     "and state are of other sizes.",
     "A handful of trials shows the typical case. It says little about rare failures: the interval "
     "beside each success rate tells how little.",
-    "One kind of fault was done at a chosen moment. Other faults, or several at once, can cost "
-    "more.",
+    "Faults were done at chosen moments. Others, or several at once, can cost more.",
     "Cells compare only within one machine and one set of versions; the settings above name both.",
 )
 """What the numbers do not say."""
@@ -66,7 +67,7 @@ def notices(runs: Sequence[Run]) -> list[str]:
         planned = info.suite.trials * len(info.suite.cells)
         if info.status != "complete":
             lines.append(
-                f"The run {name} is {info.status}: {len(run.trials)} of {planned} trials are here."
+                f"The run {name} is {info.status}: {run.jobs} of {planned} trials are here."
             )
         if run.dropped:
             lines.append(f"In the run {name}, {run.dropped} half-written line(s) were dropped.")

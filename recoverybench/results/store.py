@@ -63,6 +63,11 @@ class Run:
     dropped: int
     path: Path
 
+    @property
+    def jobs(self) -> int:
+        """Jobs that came to their end; one with many injections has a trial for each."""
+        return len({t.trial.partition(".")[0] if t.soak else t.trial for t in self.trials})
+
     def frame(self) -> pd.DataFrame:
         """A row a trial, whatever its factors or outcome; columns as `columns.row` names them."""
         from recoverybench.results.columns import frame

@@ -85,7 +85,9 @@ def _print_unmeasured(run: Run, console: Console) -> None:
 def _heading(run: Run) -> Text:
     info = run.info
     planned = info.suite.trials * len(info.suite.cells)
-    count = f"{len(run.trials)} of {planned} trials" if planned else f"{len(run.trials)} trials"
+    count = f"{run.jobs} of {planned} trials" if planned else f"{run.jobs} trials"
+    if run.jobs != len(run.trials):
+        count += f" with {len(run.trials)} injections"
     line = plain(info.run_id, "bold")
     line.append(f"  {clean(info.status)}, {count}, took {seconds(info.wall_s)}")
     if run.dropped:
