@@ -7,6 +7,7 @@ the watched directories is None here, and none of our business.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import struct
 from collections.abc import Callable
@@ -68,6 +69,14 @@ class Call:
     tear: Callable[[], None] | None = None
     opens: bool = False
     close_on_exec: bool = False
+
+    def attempt(self) -> tuple[int, int]:
+        """Execute it: (value, 0), or (0, error number) where it fails."""
+        assert self.execute is not None
+        try:
+            return self.execute(), 0
+        except OSError as error:
+            return 0, error.errno or errno.EIO
 
 
 class FileCalls:

@@ -14,7 +14,6 @@ on are trapped, so that a worker's sockets and pipes cost nothing.
 
 from __future__ import annotations
 
-import errno
 import heapq
 import itertools
 import os
@@ -26,6 +25,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +49,7 @@ from recoverybench.job.policies import (
     save_of,
 )
 from recoverybench.job.seccomp import Listener, Notification
+from recoverybench.job.waiting import Waiting, Worker, finish
 
 _PEER = struct.Struct("=3i")
 
@@ -73,26 +74,6 @@ class Arm:
         One that was torn is written whole, one that was executed keeps its result.
         """
         self._lift(self.policy)
-
-
-@dataclass(slots=True, eq=False)
-class _Worker:
-    """A process whose filter asks us."""
-
-    pid: int
-    listener: Listener
-    next_fd: int = seccomp.FIRST_FD
-
-
-@dataclass(slots=True, eq=False)
-class _Waiting:
-    """A call that got no answer yet; `result`: (value, error number) of one that was executed."""
-
-    worker: _Worker
-    notification: Notification
-    call: Call
-    policy: Policy | None = None
-    result: tuple[int, int] | None = None
 
 
 class Gate:
@@ -126,11 +107,11 @@ class Gate:
         self._arms: dict[Policy, Arm] = {}
         self._reached: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._counts: Counter[int] = Counter()
-        self._held: list[_Waiting] = []
-        self._delayed: list[tuple[float, int, _Waiting]] = []
+        self._held: list[Waiting] = []
+        self._delayed: list[tuple[float, int, Waiting]] = []
         self._numbers = itertools.count()
         self._handlers: dict[int, Callable[[int], None]] = {}
-        self._workers: list[_Worker] = []
+        self._workers: list[Worker] = []
         self._problem: str | None = None
         self._open = True
         self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -236,17 +217,19 @@ class Gate:
 
     def _do(self, command: Callable[[], None]) -> None:
         """Have the gate's thread do something, and wait until it is done."""
-        done = threading.Event()
+        done: Future[None] = Future()
 
         def run() -> None:
             try:
                 command()
-            finally:
-                done.set()
+            except Exception as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
 
         self._commands.put(run)
         os.eventfd_write(self._command, 1)
-        done.wait()
+        done.result()
 
     # The thread
 
@@ -254,10 +237,17 @@ class Gate:
         while self._open:
             for fd, events in self._epoll.poll(self._patience()):
                 if (handler := self._handlers.get(fd)) is not None:
-                    handler(events)
+                    self._handle(handler, events)
             now = time.monotonic()
             while self._delayed and self._delayed[0][0] <= now:
-                self._finish(heapq.heappop(self._delayed)[2])
+                finish(heapq.heappop(self._delayed)[2])
+
+    def _handle(self, handler: Callable[[int], None], events: int) -> None:
+        """One that fails must not end the thread: every worker would wait for ever."""
+        try:
+            handler(events)
+        except Exception as error:
+            self._problem = f"{type(error).__name__}: {error}"
 
     def _patience(self) -> float | None:
         return max(0.0, self._delayed[0][0] - time.monotonic()) if self._delayed else None
@@ -283,7 +273,7 @@ class Gate:
         self._set(tuple(p for p in self._policies if p is not policy))
         for waiting in [w for w in self._held if w.policy is policy]:
             self._held.remove(waiting)
-            self._finish(waiting)
+            finish(waiting)
 
     def _end(self) -> None:
         self._open = False
@@ -305,12 +295,12 @@ class Gate:
             if not descriptors:
                 return
             raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-            worker = _Worker(_PEER.unpack(raw)[0], Listener(descriptors[0]))
+            worker = Worker(_PEER.unpack(raw)[0], Listener(descriptors[0]))
             self._workers.append(worker)
             self._watch(worker.listener.fd, lambda events: self._serve(worker, events))
             connection.sendall(b"k")
 
-    def _serve(self, worker: _Worker, events: int) -> None:
+    def _serve(self, worker: Worker, events: int) -> None:
         if not events & select.EPOLLIN:  # it has ended
             self._bury(worker)
             return
@@ -319,32 +309,30 @@ class Gate:
             return
         try:
             self._judge(worker, notification)
-        except Exception as error:  # a worker must not wait for an answer that never comes
-            self._problem = f"{type(error).__name__}: {error}"
+        except Exception:
             seccomp.go_on(notification)
+            raise
 
-    def _bury(self, worker: _Worker) -> None:
+    def _bury(self, worker: Worker) -> None:
         """Forget a process that has ended, and what of its waits."""
         self._workers.remove(worker)
         self._forget(worker.listener.fd)
         worker.listener.close()
         for waiting in self._held:
-            if waiting.worker is worker and waiting.call.opens and waiting.result is not None:
-                value, error = waiting.result
-                if not error:
-                    os.close(value)
+            if waiting.worker is worker:
+                waiting.forget()
         self._held = [w for w in self._held if w.worker is not worker]
         self._delayed = [d for d in self._delayed if d[2].worker is not worker]
         heapq.heapify(self._delayed)
 
-    def _judge(self, worker: _Worker, notification: Notification) -> None:
+    def _judge(self, worker: Worker, notification: Notification) -> None:
         call = self._calls.parse(notification, worker.pid)
         if call is None:
             seccomp.go_on(notification)
             return
         operation = self._operation(worker, call)
         decision, policy = self._decide(operation)
-        waiting = _Waiting(worker, notification, call, policy)
+        waiting = Waiting(worker, notification, call, policy)
         match decision:
             case Fail(number):
                 seccomp.answer(notification, 0, number)
@@ -354,9 +342,9 @@ class Gate:
             case Hold() | Tear() | HoldAfter():
                 self._hold(waiting, operation, decision)
             case _:
-                self._finish(waiting)
+                finish(waiting)
 
-    def _operation(self, worker: _Worker, call: Call) -> Operation:
+    def _operation(self, worker: Worker, call: Call) -> Operation:
         rank = self._rank_of(worker.pid)
         if rank is not None and call.kind not in READS:
             self._counts[rank] += 1
@@ -371,53 +359,18 @@ class Gate:
                 return decision, policy
         return CONTINUE, None
 
-    def _hold(self, waiting: _Waiting, operation: Operation, decision: Decision) -> None:
+    def _hold(self, waiting: Waiting, operation: Operation, decision: Decision) -> None:
         if isinstance(decision, Tear) and waiting.call.tear is not None:
-            with suppress(OSError):
+            try:
                 waiting.call.tear()
+            except OSError:  # it has ended meanwhile
+                if isinstance(waiting.policy, Nth):
+                    waiting.policy.torn = False
         if isinstance(decision, HoldAfter) and waiting.call.execute is not None:
-            waiting.result = _execute(waiting.call)
+            waiting.result = waiting.call.attempt()
         self._held.append(waiting)
         arm = self._arms.get(waiting.policy) if waiting.policy is not None else None
         if arm is not None:
             arm.operation = operation
             self._reached.put(arm._reached)
             os.eventfd_write(self.wakes, 1)
-
-    def _finish(self, waiting: _Waiting) -> None:
-        """Let a call have its result: what was done already, or what the kernel makes of it."""
-        call = waiting.call
-        if waiting.result is None and not call.opens:
-            seccomp.go_on(waiting.notification)
-            return
-        value, error = waiting.result or _execute(call)
-        if error or not call.opens:
-            seccomp.answer(waiting.notification, value, error)
-            return
-        try:
-            self._place(waiting, value)
-        finally:
-            os.close(value)
-
-    def _place(self, waiting: _Waiting, fd: int) -> None:
-        """Give our descriptor to the caller, under a number that its filter traps."""
-        worker, notification = waiting.worker, waiting.notification
-        span = seccomp.LAST_FD - seccomp.FIRST_FD + 1
-        for offset in range(span):
-            number = seccomp.FIRST_FD + (worker.next_fd - seccomp.FIRST_FD + offset) % span
-            if not os.path.lexists(f"/proc/{notification.pid}/fd/{number}"):
-                worker.next_fd = number + 1
-                close_on_exec = waiting.call.close_on_exec
-                if seccomp.answer_with_file(notification, fd, number, close_on_exec):
-                    return
-                break
-        seccomp.answer(notification, 0, errno.EMFILE)
-
-
-def _execute(call: Call) -> tuple[int, int]:
-    """(value, 0), or (0, error number) where it fails."""
-    assert call.execute is not None
-    try:
-        return call.execute(), 0
-    except OSError as error:
-        return 0, error.errno or errno.EIO
