@@ -21,6 +21,7 @@ FACTORS = (
     "compile_cache",
     "watchdog_factor",
     "replica_check",
+    "agreement",
 )
 """Every factor of a matrix, in the order in which reports show them."""
 
@@ -65,6 +66,7 @@ class Cell:
         compile_cache: ``executable`` | ``persistent`` | ``off``.
         watchdog_factor: no step for that many of the job's own steps is evidence of a hang.
         replica_check: when workers compare their copies of the state: ``off`` | ``save``.
+        agreement: whether workers that can rejoin keep agreeing on who is left: ``off`` | ``on``.
     """
 
     workload: str
@@ -81,6 +83,7 @@ class Cell:
     compile_cache: str
     watchdog_factor: float | None = None
     replica_check: str = "off"
+    agreement: str = "off"
 
     def as_dict(self) -> dict[str, Any]:
         """Every factor by name, in the order of `FACTORS`."""

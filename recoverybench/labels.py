@@ -30,6 +30,7 @@ FACTOR_NAMES: Final = {
     "compile_cache": "compile cache",
     "watchdog_factor": "watchdog factor",
     "replica_check": "replica check",
+    "agreement": "agreement",
 }
 """Factor -> its name in prose and in column heads."""
 

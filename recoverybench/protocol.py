@@ -9,9 +9,10 @@ direction  kind and fields                        meaning
 worker →   ``hello`` slot, attempt, pid           who is calling
 worker →   ``ready``                              a standby has its imports done
 worker →   ``hold`` at, step                      waits there (see `Place.hold`) for ``release``
-worker →   ``suspended`` step, stopped_ns,        after a notice: the state after that step is
-           saved                                  durable (or could not be saved), training has ended
+worker →   ``suspended`` step, stopped_ns         after a notice: the state after that step is
+                                                  durable, and training has ended
 worker →   ``arrived`` generation                 about to join it, and waits for ``go``
+worker →   ``agreed`` generation, detail          the live workers agree that somebody is gone
 worker →   ``failed`` generation, mechanism,      an exception ended that generation
            detail
 worker →   ``running`` generation                 the first step of it is completed
@@ -71,6 +72,7 @@ class JobSpec:
         suspend: a preemption notice makes every worker save at one step and stop.
         donate: a step may overwrite the state that it was given.
         preemption_service: JAX's; off, SIGTERM ends a worker at once.
+        agreement: the workers keep agreeing on who is left.
         replica_check: at each save the workers compare their copies of the state.
         gate: file operations of the workers pass the supervisor.
         coordinator: ``worker0`` | ``external``: who runs the coordination service.
@@ -98,6 +100,7 @@ class JobSpec:
     suspend: bool
     donate: bool
     preemption_service: bool
+    agreement: bool
     replica_check: bool
     gate: bool
     coordinator: str

@@ -145,6 +145,7 @@ def _spec(
         suspend=strategy.suspends and broken,
         donate=not catalogue.literal("state-sources", cell.state_source, "KEEPS_OLD_STATE"),
         preemption_service=True,
+        agreement=strategy.rejoin and broken and cell.agreement == "on",
         replica_check=cell.replica_check == "save",
         gate=broken and parse_trigger(cell.trigger).operation is not None,
         coordinator=cell.coordinator if broken else "worker0",

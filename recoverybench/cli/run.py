@@ -33,6 +33,7 @@ FACTORS = {
     "compile-cache": "executable, persistent or off",
     "watchdog-factor": "likewise, in steps of the job's own pace, as in 20",
     "replica-check": "when workers compare their copies of the state: off or save",
+    "agreement": "whether workers that can rejoin keep agreeing on who is left: off or on",
 }
 """Option -> its help. Each may be given several times and replaces the suite's list."""
 

@@ -26,6 +26,7 @@ DISTRIBUTIONS = (
     "pandas",
     "plotly",
     "tensorboard-plugin-profile",
+    "pathwaysutils",
     "click",
     "rich",
     "jinja2",

@@ -50,9 +50,7 @@ class Fault:
         """After the trial, whatever became of it; also when `prepare` or `inject` failed."""
 
 
-def strike(
-    job: Job, victim: Member, name: str, number: signal.Signals, /, **more: object
-) -> None:
+def strike(job: Job, victim: Member, name: str, number: signal.Signals, /, **more: object) -> None:
     """Send a signal that takes effect at once, and log it as the injection.
 
     The clock is read just before the system call: after it, the supervisor may be

@@ -239,7 +239,10 @@ class Job(Roster):
         answered = lambda: all(self._answered(m) or not m.alive for m in asked)  # noqa: E731
         with self.span("probe the workers"):
             self.pump(answered, PROBE_S)
-        return [m for m in asked if m.alive and not self._answered(m)]
+        silent = [m for m in asked if m.alive and not self._answered(m)]
+        for member in silent:
+            self.note_evidence("health_probe", None, f"{member.name} does not answer")
+        return silent
 
     def _answered(self, member: Member) -> bool:
         """The last probe: by its process, and by its machine where that has a network."""
@@ -330,6 +333,8 @@ class Job(Roster):
                 self._note(
                     str(message["mechanism"]), str(message["detail"]), int(message["generation"])
                 )
+            elif message["kind"] == "agreed":
+                self._note("agreement", str(message["detail"]), int(message["generation"]))
             elif message["kind"] == "hold":
                 self._spring(member)
             elif message["kind"] == "arrived" and self._all(

@@ -172,7 +172,7 @@ class Nth:
         step: the save; None: the first that begins.
 
     Attributes:
-        seen: operations of that save so far. step: the save, once it is known.
+        seen: operations of that save so far, K of them at most. step: the save, once known.
         torn: bytes were torn.
     """
 
@@ -190,7 +190,7 @@ class Nth:
             return CONTINUE
         if self.step is None:
             self.step = operation.save
-        if operation.save != self.step:
+        if operation.save != self.step or self.seen == self._k:
             return CONTINUE
         self.seen += 1
         if self.seen != self._k:

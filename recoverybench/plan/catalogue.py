@@ -258,7 +258,7 @@ def _parse(path: Path) -> ast.Module:
 
 @cache
 def _parsed(path: Path, _: int) -> ast.Module:
-    """The source of a file as it is at one time of change: a matrix asks for the same ones often."""
+    """A file's source as it was at a time of change; a matrix asks for the same ones often."""
     try:
         return ast.parse(path.read_bytes(), filename=str(path))
     except SyntaxError as error:

@@ -20,6 +20,9 @@ from recoverybench.plan.units import parse_duration
 COORDINATORS: Final = ("worker0", "external")
 """Where the coordination service can live."""
 
+AGREEMENTS: Final = ("off", "on")
+"""Whether workers that can rejoin keep agreeing on who is left."""
+
 REPLICA_CHECKS: Final = ("off", "save")
 """When workers compare their copies of the state."""
 
@@ -192,6 +195,7 @@ _ALL = (
     Factor("compile_cache", "compile_cache", _one_of(COMPILE_CACHES), "executable"),
     Factor("watchdog_factor", "watchdog_factor", _read_factor, None),
     Factor("replica_check", "replica_check", _one_of(REPLICA_CHECKS), "off"),
+    Factor("agreement", "agreement", _one_of(AGREEMENTS), "off"),
 )
 
 FACTORS: Final[dict[str, Factor]] = {factor.key: factor for factor in _ALL}

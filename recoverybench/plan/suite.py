@@ -121,6 +121,7 @@ class Overrides:
     compile_cache: tuple[str, ...] = ()
     watchdog_factor: tuple[str, ...] = ()
     replica_check: tuple[str, ...] = ()
+    agreement: tuple[str, ...] = ()
     trials: str | int | None = None
     seed: str | int | None = None
     deadline: str | float | None = None

@@ -134,6 +134,8 @@ def _run(generation: Generation, journal: Journal) -> End | tuple[str, str, int]
 def _leave(equipment: Equipment, generation: Generation, place: Place) -> Place:
     """Close everything of the failed generation; returns the place in the next one."""
     journal = equipment.journal
+    if generation.agreement is not None:
+        generation.agreement.end()
     service = runtime.leave(journal)
     if service is not None:
         equipment.retired.append(service)

@@ -255,7 +255,8 @@ def norms(state: Mapping[str, np.ndarray]) -> list[float]:
 
 def _client() -> Any:
     client = global_state.client
-    assert client is not None
+    if client is None:
+        raise RuntimeError("the coordination service is left: this generation is over")
     return client
 
 

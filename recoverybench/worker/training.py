@@ -18,6 +18,7 @@ from jax.sharding import Mesh
 from recoverybench.journal_writer import Journal
 from recoverybench.protocol import Board, JobSpec, Place
 from recoverybench.worker import runtime
+from recoverybench.worker.agreement import Agreement
 from recoverybench.worker.channel import Channel
 from recoverybench.worker.data import Pipeline
 from recoverybench.worker.digest import digest
@@ -96,6 +97,7 @@ class Generation:
         self._place = place
         self._journal = equipment.journal
         self.source: StateSource | None = None
+        self.agreement: Agreement | None = None
 
     def run(self) -> End:
         """Train until the loop ends. Raises whatever a collective or the storage raises."""
@@ -108,6 +110,8 @@ class Generation:
         self._await_everybody()
         places = Shardings.of(self._join())
         journal.log("rendezvous")
+        if spec.agreement:
+            self.agreement = Agreement(place, equipment.channel, journal)
         self.source = self._open_source()
         leaves, start, copy = self._state(executables, places, pipeline)
         self._hold("compile")
@@ -226,7 +230,8 @@ class Generation:
     def _agree(self, what: str, mine: bool) -> bool:
         """Whether every worker of this generation says True; through the coordination service."""
         client, place = global_state.client, self._place
-        assert client is not None
+        if client is None:
+            raise RuntimeError("the coordination service is left: this generation is over")
         key = f"recoverybench/{what}"
         client.key_value_set(f"{key}/{place.index}", "1" if mine else "0")
         timeout_ms = round(self._equipment.spec.init_timeout_s * 1000)
