@@ -93,7 +93,7 @@ def test_the_nth_operation_of_a_save(moment: Moment, kind: Kind, decision: objec
     assert nth.decide(op("create")) == CONTINUE
     assert nth.decide(op(kind)) == decision
     assert nth.decide(op(kind)) == CONTINUE
-    assert (nth.seen, nth.step) == (4, 20)
+    assert (nth.seen, nth.step) == (3, 20)
     assert nth.torn == (moment == "torn" and kind == "write")
 
 
