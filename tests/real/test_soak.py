@@ -21,7 +21,11 @@ def run(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Run:
     directory = tmp_path_factory.mktemp("soak")
     trace = directory / "trace.csv"
     trace.write_text(TRACE)
-    matrix: dict[str, Sequence[object]] = {"fault": [f"replay:{trace}"], "interval": [20]}
+    matrix: dict[str, Sequence[object]] = {
+        "fault": [f"replay:{trace}"],
+        "interval": [20],
+        "trigger": ["step:45"],  # so that there is a checkpoint
+    }
     return command.measure(directory, suite_text(matrix, steps=STEPS), "--strict")
 
 
