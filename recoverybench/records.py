@@ -161,7 +161,7 @@ class TrialRecord:
         restored_step: step the state came back from. lost_steps: step_before - restored_step.
         detected_by: first mechanism; detection_evidence: each mechanism with its time.
         compile_cache: worker (as text) -> state of the step function's cache.
-        restore_bytes: bytes of state that worker 0 restored.
+        restore_bytes: bytes of state that the first worker restored.
         restore_tried: steps that were tried in vain, and why each failed.
         verify: see `Verification`. exits: one per attempt. spans: lanes for the waterfall.
         pids: worker (as text) -> pids of its attempts in order; survivors keep theirs.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Version of `run.json` and of a trial record; see `results.py` for its history."""
 
 JOURNAL_SCHEMA: Final = 1

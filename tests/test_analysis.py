@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recoverybench.analysis.record import SPANS_KEPT, analyse, reanalyse
+from recoverybench.analysis.lanes import SPANS_KEPT
+from recoverybench.analysis.record import analyse, reanalyse
 from recoverybench.records import TrialRecord
 from recoverybench.vocabulary import MILESTONES, PHASES, WORKER_MILESTONES
 from tests.histories import (

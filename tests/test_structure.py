@@ -58,8 +58,11 @@ ORDER = (
 PURE = (
     "recoverybench.analysis.causality",
     "recoverybench.analysis.closeness",
+    "recoverybench.analysis.details",
+    "recoverybench.analysis.explanation",
     "recoverybench.analysis.generations",
     "recoverybench.analysis.history",
+    "recoverybench.analysis.lanes",
     "recoverybench.analysis.milestones",
     "recoverybench.analysis.outcome",
     "recoverybench.analysis.record",

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from recoverybench.analysis.generations import (
-    broken_generation,
-    legs,
-    members_of,
-    restores_in,
+from recoverybench.analysis.details import (
+    compile_cache,
+    false_alarms,
+    received_in,
+    saved_on_notice,
+    stopped_at,
+    tier_of,
+    tried_in,
 )
-from recoverybench.analysis.history import History, Journal, Line, name_of, rank_of, who
-from recoverybench.analysis.outcome import Facts, classify, doubt, foreign_death
+from recoverybench.analysis.explanation import explain
+from recoverybench.analysis.generations import legs, members_of, restores_in
+from recoverybench.analysis.history import History, Journal, Line
+from recoverybench.analysis.lanes import exit_of, pids_of, spans_of
+from recoverybench.analysis.outcome import Facts, classify, foreign_death
 from recoverybench.analysis.reference import Reference
-from recoverybench.analysis.timeline import Timeline, detail_of, timeline
+from recoverybench.analysis.timeline import Timeline, timeline
 from recoverybench.analysis.transitions import transitions
 from recoverybench.analysis.verify import check, restored_as_saved
 from recoverybench.cells import Cell
-from recoverybench.records import Exit, Span, Stop, TrialRecord, Verification
-from recoverybench.vocabulary import RESTORE_TIERS
-
-SPANS_KEPT: Final = 400
-"""Spans that a record keeps; `harness["spans_dropped"]` counts the others."""
-
-_LEAD_NS: Final = 1_000_000_000
-"""Spans that ended longer than that before the injection are not for the waterfall."""
+from recoverybench.records import TrialRecord
 
 WARM_UP: Final = 3
 """First steps of a worker that are no steady steps."""
@@ -104,7 +102,7 @@ def analyse(
     )
     outcome = classify(facts)
     trusted = outcome != "invalid"
-    spans, spans_dropped = _spans(history, line, _adopted(history))
+    spans, spans_dropped = spans_of(history, line)
     notes = {
         **(harness or {}),
         "spans_dropped": spans_dropped,
@@ -118,7 +116,7 @@ def analyse(
         rep=rep,
         seed=seed,
         outcome=outcome,
-        error=_error(outcome, facts, history, line, verification),
+        error=explain(outcome, facts, history, line, verification),
         victim=victim,
         t_inject=line.t_inject,
         milestones={mark.name: mark.t for mark in line.marks},
@@ -132,13 +130,13 @@ def analyse(
         lost_steps=_lost(history, line, restores),
         detected_by=line.evidence[0].mechanism if line.evidence else None,
         detection_evidence=line.evidence,
-        compile_cache=_compile_cache(history, workers, line.generation),
-        restore_bytes=next((r.get("bytes") for r in restores if r["worker"] == 0), None),
-        restore_tried=_tried(restores),
+        compile_cache=compile_cache(history, workers, line.generation),
+        restore_bytes=restores[0].get("bytes") if restores else None,
+        restore_tried=tried_in(restores),
         verify=verification,
-        exits=tuple(_exit(e) for e in history.named("exit")),
+        exits=tuple(exit_of(e) for e in history.named("exit")),
         spans=spans,
-        pids=_pids(journals, history, workers),
+        pids=pids_of(journals, history, workers),
         load=load,
         memory_available_bytes=memory_available_bytes,
         wall_s=wall_s,
@@ -149,13 +147,12 @@ def analyse(
         workers=workers,
         recoveries=line.recoveries,
         transitions=transitions(history, workers),
-        restore_tier="+".join(t for t in RESTORE_TIERS if t in {r.get("tier") for r in restores})
-        or None,
-        restore_received_bytes=_received(restores),
+        restore_tier=tier_of(restores),
+        restore_received_bytes=received_in(restores),
         harmless=harmless,
-        false_alarms=_alarms(history, line) if harmless else 0,
-        preemption_save=_saved_on_notice(history, workers),
-        stopped=_stopped(history),
+        false_alarms=false_alarms(history, line) if harmless else 0,
+        preemption_save=saved_on_notice(history, workers),
+        stopped=stopped_at(history),
     )
 
 
@@ -239,135 +236,7 @@ def _lost(history: History, line: Timeline, restores: list[Line]) -> int | None:
     if back <= line.step_before:
         return line.step_before - back
     earlier = (s["step"] for s in history.named("step") if s["generation"] < line.generation)
-    return max(earlier) - back
-
-
-def _tried(restores: list[Line]) -> tuple[str, ...]:
-    """Steps that were tried and why each failed; what several workers say appears once."""
-    texts = (f"{t.get('step')}: {t.get('error')}" for r in restores for t in r["tried"])
-    return tuple(dict.fromkeys(texts))
-
-
-def _received(restores: list[Line]) -> int | None:
-    """Bytes that the workers got from one another; None: they do not say."""
-    known = [r["received"] for r in restores if r.get("received") is not None]
-    return sum(known) if known else None
-
-
-def _alarms(history: History, line: Timeline) -> int:
-    """Mechanisms and observers that alarmed before the strategy acted on it.
-
-    What is noticed after that is the recovery's own doing.
-    """
-    acts = [act["t"] for act in history.named("act") if act["t"] >= (line.t_inject or 0)]
-    if not acts or line.t_inject is None:
-        return len(line.evidence)
-    return sum(e.after_s <= (acts[0] - line.t_inject) / 1e9 for e in line.evidence)
-
-
-def _saved_on_notice(history: History, workers: int) -> bool | None:
-    """Whether every worker saved and stopped after a preemption notice; None: there was none."""
-    if not history.named("notice"):
-        return None
-    broken = broken_generation(history)
-    saved = {s["worker"] for s in history.named("suspended") if s["generation"] == broken}
-    return saved >= set(range(workers))
-
-
-def _stopped(history: History) -> Stop | None:
-    """The file operation at which the trigger stopped a save."""
-    lines = history.named("stopped")
-    if not lines:
-        return None
-    path = lines[0].get("path")
-    # The directory is the trial's own, and is gone; what follows says which file it was.
-    below = None if path is None else re.split("/(?:checkpoints|local)/", path, maxsplit=1)[-1]
-    return Stop(
-        operation=lines[0]["operation"],
-        kind=lines[0].get("kind"),
-        path=below,
-        torn=lines[0].get("torn"),
-    )
-
-
-def _compile_cache(history: History, workers: int, generation: int | None) -> dict[str, str]:
-    """Worker -> state of the step function's cache in the recovery's generation."""
-    return {
-        str(line["worker"]): line["status"]
-        for line in sorted(history.named("compile_cache"), key=lambda c: (rank_of(c), c["t"]))
-        if line["function"] == "step"
-        and line["generation"] == generation
-        and line["worker"] < workers
-    }
-
-
-def _exit(line: Line) -> Exit:
-    return Exit(
-        worker=line["worker"],
-        attempt=line["attempt"],
-        pid=line["pid"],
-        code=line.get("code"),
-        signal=line.get("signal"),
-        ours=bool(line.get("ours")),
-        reason=str(line.get("reason", "own")),
-    )
-
-
-def _pids(journals: Iterable[Journal], history: History, workers: int) -> dict[str, list[int]]:
-    """Worker -> pids of its attempts in order.
-
-    A standby's file begins in a slot beyond the ranks and goes on as the rank it took: its
-    pid counts for that rank.
-    """
-    pids = {rank_of(line): line["pid"] for line in history.named("spawn")}
-    for journal in journals:
-        heads = [line for line in journal.lines if line.get("event") == "journal"]
-        # The supervisor's file speaks of workers too, and is nobody's attempt.
-        if not heads or heads[0].get("worker") is None:
-            continue
-        ranks = {rank_of(line) for line in journal.lines if line.get("worker") is not None}
-        pids.update({rank: heads[0]["pid"] for rank in ranks})
-    found: dict[str, list[int]] = defaultdict(list)
-    for rank, attempt in sorted(pids):
-        if rank < workers:
-            found[str(rank)].append(pids[rank, attempt])
-    return dict(found)
-
-
-def _adopted(history: History) -> dict[tuple[int, int], tuple[int, int]]:
-    """Standby -> the worker and attempt that it became, both as (worker, attempt).
-
-    What it did before it had a rank belongs to the same process, so to the same lane.
-    """
-    ranks = {line["slot"]: rank_of(line) for line in history.named("assigned")}
-    return {(slot, 0): rank for slot, rank in ranks.items()}
-
-
-def _spans(
-    history: History, line: Timeline, adopted: Mapping[tuple[int, int], tuple[int, int]]
-) -> tuple[tuple[Span, ...], int]:
-    """Spans for the waterfall by their start, and how many were left out.
-
-    Of more than `SPANS_KEPT`, those inside the recovery stay before others, and long ones
-    before short ones.
-    """
-    t = line.t_inject
-    if t is None:
-        return (), 0
-    end = line.marks[-1].t
-    lines = [s for s in history.named("span", "step") if s["t"] > t - _LEAD_NS]
-    lines.sort(key=lambda s: (not (s["t"] >= t and s["t0"] <= end), s["t0"] - s["t"]))
-    kept = sorted(lines[:SPANS_KEPT], key=lambda s: s["t0"])
-    spans = tuple(
-        Span(
-            *adopted.get((s["worker"], s["attempt"]), (s["worker"], s["attempt"])),
-            name_of(s),
-            (s["t0"] - t) / 1e9,
-            (s["t"] - t) / 1e9,
-        )
-        for s in kept
-    )
-    return spans, len(lines) - len(kept)
+    return int(max(earlier)) - back
 
 
 def _window_s(history: History, line: Timeline) -> float | None:
@@ -392,58 +261,3 @@ def _steady_step_s(history: History, line: Timeline) -> float | None:
             steps[step["worker"], step["generation"]].append(step)
     steady = [s for own in steps.values() for s in own[WARM_UP:]]
     return statistics.median((s["t"] - s["t0"]) / 1e9 for s in steady) if steady else None
-
-
-def _error(
-    outcome: str, facts: Facts, history: History, line: Timeline, verification: Verification
-) -> str | None:
-    """What went wrong, in one line for people."""
-    if outcome in ("recovered", "no_effect"):
-        return None
-    if outcome == "invalid":
-        return doubt(facts)
-    if outcome in ("diverged", "silent_corruption"):
-        return verification.first_difference
-    if outcome == "undetected":
-        return "nothing in the system noticed before the deadline"
-    if outcome == "timeout":
-        return _overdue(line)
-    if outcome == "restarted_from_scratch":
-        return "came back at step 0 though a checkpoint had been committed"
-    if outcome == "no_usable_checkpoint" and not facts.tried_in_vain:
-        return "no checkpoint had been committed"
-    return _first_error(history, line)
-
-
-def _overdue(line: Timeline) -> str:
-    """What the job was waiting for when the deadline came."""
-    if line.waiting_for is None or line.waiting_for[0] == "progress":
-        return "came back, and was not done at the deadline"
-    name, ranks = line.waiting_for
-    of = f" of worker {', '.join(map(str, ranks))}" if ranks else ""
-    return f"noticed, and at the deadline still without {name}{of}"
-
-
-def _first_error(history: History, line: Timeline) -> str | None:
-    """Why the strategy gave up; else the first error that is no evidence of the fault, the
-    first end of a worker that nobody broke, the first error at all, or the first exit.
-    """
-    t = line.t_inject or 0
-    if given_up := history.named("given_up"):
-        return str(given_up[0].get("reason"))
-    errors = [e for e in history.named("error") if e["t"] >= t]
-    own = [e for e in errors if e.get("mechanism") != "collective_error"]
-    if own:
-        return f"worker {own[0]['worker']}: {detail_of(own[0])}"
-    victims = tuple(f"worker {inject['worker']}:" for inject in history.named("inject"))
-    for seen in history.named("evidence"):
-        detail = str(seen.get("detail", ""))
-        ended = seen["mechanism"] in ("process_exit", "heartbeat") and seen["t"] >= t
-        if ended and not detail.startswith(victims):
-            return detail
-    if errors:
-        return f"worker {errors[0]['worker']}: {detail_of(errors[0])}"
-    exits = [e for e in history.named("exit") if e["t"] >= t and not e.get("ours")]
-    if not exits:
-        return "the job ended, and no worker says why"
-    return f"{who(exits[0])} by {exits[0].get('signal') or 'code ' + str(exits[0].get('code'))}"
