@@ -70,6 +70,8 @@ class Approach:
             problem = self._resume(spare)
         if problem is None and self.victim is not None:
             problem = self._last_stretch()
+        if problem is None and self.victim is not None and job.noticed():
+            problem = f"noticed before the injection: {self._cause()}"
         return problem
 
     def _first_point(self) -> str | None:

@@ -64,8 +64,9 @@ class Elastic(Strategy):
         # and has not begun the step in which the others wait for it.
         stuck = [] if job.dead() else job.unresponsive()
         dead = job.dead()
-        if not dead and not stuck and not self._all_failed(job):
-            stuck = job.laggards()
+        if not dead and not stuck:
+            # One that has caught an exception is not stuck: it waits to be called back.
+            stuck = [m for m in job.laggards() if m.failed is None]
         broken = [*dead, *(m for m in stuck if m not in dead)]
         survivors = [m for m in job.survivors() if m not in broken]
         if job.service() is None or job.service() in broken:
@@ -80,10 +81,6 @@ class Elastic(Strategy):
     def replacement(self, job: Job, rank: int) -> Member:
         """A new process for that rank."""
         return job.spawn(rank, "cold", rank)
-
-    def _all_failed(self, job: Job) -> bool:
-        """Every worker has caught an exception: then all of them are there to rejoin."""
-        return all(m.failed is not None for m in job.ranks())
 
 
 def create(argument: str | None) -> Elastic:

@@ -82,16 +82,22 @@ class Checkpoints:
         """Steps on the disk, newest first. Only right while no save is in flight."""
         return sorted(self._manager.all_steps(read=True), reverse=True)
 
-    def save(self, step: int, state: Mapping[str, jax.Array], data: Mapping[str, Any]) -> None:
-        """Begin an asynchronous save; waits for the previous one to end first."""
+    def save(self, step: int, state: Mapping[str, jax.Array], data: Mapping[str, Any]) -> bool:
+        """Begin an asynchronous save; waits for the previous one to end first.
+
+        Returns:
+            Whether it was begun: Orbax skips, and says nothing of it, a step that is not newer
+            than all that are there, whatever lies under their names.
+        """
         self._manager.wait_until_finished()
         self._saving = step
-        self._manager.save(
+        begun: bool = self._manager.save(
             step,
             args=ocp.args.Composite(
                 state=ocp.args.StandardSave(dict(state)), data=ocp.args.JsonSave(dict(data))
             ),
         )
+        return begun
 
     def restore(
         self, step: int, signature: Signature, places: Shardings
@@ -138,6 +144,15 @@ class Checkpoints:
             self._manager.close()
         except Exception as error:  # whatever a dying save raises is a consequence
             errors.append(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
+
+
+def in_short(error: BaseException) -> str:
+    """Type and first line of an error, or of its cause where Orbax only says where to look."""
+    cause = error.__cause__
+    if "details: <bound method" in str(error) and cause is not None:
+        error = cause
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:200]}"
 
 
 _FINALIZED = "/jax/orbax/write/background_finalize_secs"

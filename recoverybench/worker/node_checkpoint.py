@@ -62,16 +62,17 @@ class NodeCheckpoints(Checkpoints):
             options=self._options(alone, timeout_s, committed, newest),
         )
 
-    def save(self, step: int, state: Mapping[str, jax.Array], data: Mapping[str, Any]) -> None:
-        """Begin an asynchronous save; waits for the previous one to end first."""
+    def save(self, step: int, state: Mapping[str, jax.Array], data: Mapping[str, Any]) -> bool:
+        """See `Checkpoints.save`."""
         self._manager.wait_until_finished()
         self._saving = step
-        self._manager.save(
+        begun: bool = self._manager.save(
             step,
             args=ocp.args.Composite(
                 state=ocp.args.PyTreeSave(dict(state)), data=ocp.args.JsonSave(dict(data))
             ),
         )
+        return begun
 
     def read(self, step: int, signature: Signature) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Read a step into host memory: (leaves by name, the data item).

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from recoverybench.worker.checkpoint import Checkpoints
+from recoverybench.worker.checkpoint import Checkpoints, in_short
 from recoverybench.worker.program import Shardings, Signature
 from recoverybench.worker.states.base import Part, Restored
 
@@ -42,8 +42,9 @@ class Storage:
     ) -> None:
         """Begin an asynchronous save."""
         with self._journal.span("save"):
-            self._checkpoints.save(step, state, data)
-        self._journal.log("save", step=step)
+            begun = self._checkpoints.save(step, state, data)
+        if begun:
+            self._journal.log("save", step=step)
 
     def restore(self, signature: Signature, places: Shardings) -> Restored:
         """Try the steps on the disk, newest first, until one works for every worker."""
@@ -61,7 +62,7 @@ class Storage:
                 if data.get("step") != step:
                     problem = f"it holds the data position of step {data.get('step')}"
             except Exception as error:  # whatever is wrong with a checkpoint, an older one may do
-                problem = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+                problem = in_short(error)
             with self._journal.span("agree on the checkpoint"):
                 all_well = self._agree(f"restore/{step}", problem is None)
             if all_well:
