@@ -152,9 +152,12 @@ def tolerance_words(check: Verification) -> str:
     """What was compared within a tolerance, on one line."""
     largest = check.largest_difference
     found = "" if largest is None else f"; the largest difference is {largest:.1e}"
+    beyond = ""
+    if check.losses_beyond:
+        beyond = f"; {check.losses_beyond} later losses only among the workers, bit for bit"
     return (
-        f"{check.losses_within} losses and the final state within a relative tolerance, "
-        f"{check.tolerance or 0:.1e} at the end{found}"
+        f"{check.losses_within} losses within a relative tolerance of at most "
+        f"{check.tolerance or 0:.1e}{found}{beyond}"
     )
 
 

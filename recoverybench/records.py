@@ -67,10 +67,13 @@ class Verification:
         first_difference: one line, None where `passed`.
         losses_within: steps that fewer workers computed, or that came after such steps:
             their losses were compared within a tolerance.
-        tolerance: the relative difference that the final state may have; None: no bit may
-            differ anywhere.
+        tolerance: the largest relative difference that was allowed; None: no bit may differ
+            anywhere.
         largest_difference: the largest relative difference that was found within a
             tolerance; None where there is none.
+        losses_beyond: steps so long after the first ones of fewer workers that rounding may
+            have grown to anything: their losses were only compared among the workers. They
+            are not in `losses_compared`.
     """
 
     passed: bool | None
@@ -83,6 +86,7 @@ class Verification:
     losses_within: int = 0
     tolerance: float | None = None
     largest_difference: float | None = None
+    losses_beyond: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,4 +232,5 @@ def _verifications(draw: st.DrawFn, outcome: str) -> Verification:
         losses_within=draw(st.integers(0, 45)),
         tolerance=draw(st.none() | st.floats(0, 1e-3)),
         largest_difference=draw(st.none() | st.floats(0, 1e-3)),
+        losses_beyond=draw(st.integers(0, 45)),
     )

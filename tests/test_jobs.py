@@ -160,6 +160,40 @@ def test_a_reference_without_norms_proves_nothing_of_fewer_workers() -> None:
     assert (record.outcome, record.error) == ("invalid", "there is no reference to compare with")
 
 
+def long_after(units: int, *, odd: int | None = None) -> Files:
+    """Fewer workers from step 21 on, to step 70; the last steps and the end are far off."""
+    job = healthy()
+    job.kill(0, 1, 0)
+    job.supervisor(20, "act", strategy="shrink", generation=1, ranks=[0, 2])
+    job.set_up(30, 1, (0, 2), restored=20, survivors=(0, 2))
+    job.train(70, 1, (0, 2), range(21, 61))
+    job.train(470, 1, (0, 2), range(61, 71), units=units)
+    job.done(600, 1, (0, 2), restored=20, last=70, norms=(9.0, 9.0, 9.0))
+    files = without(job.files, event="first_step", generation=1, t=at(480))
+    where = {"event": "step", "worker": 2, "step": 65}
+    return files if odd is None else patched(files, where, loss_bits=bits_of(65, odd))
+
+
+def test_long_after_there_were_fewer_only_the_workers_are_compared_with_one_another() -> None:
+    record = record_of(long_after(2**20), reference=reference_to(70))
+    assert (record.outcome, record.error) == ("recovered", None)
+    found = record.verify
+    assert found is not None
+    assert (found.losses_compared, found.losses_within, found.losses_beyond) == (60, 40, 10)
+    assert found.tolerance == closeness.tolerance(closeness.HORIZON)
+    assert found.samples_checked == 50 * 6
+    record = record_of(long_after(2**20, odd=7), reference=reference_to(70))
+    assert record.error == (
+        f"step 65, worker 2, generation 1: loss bits are {bits_of(65, 7)}, "
+        f"and another worker has {bits_of(65, 2**20)}"
+    )
+    files = patched(long_after(0), {"what": "final", "worker": 2}, digest="odd")
+    record = record_of(files, reference=reference_to(70))
+    assert record.error == (
+        "step 70, worker 2, generation 1: final state is odd, and another worker has state70"
+    )
+
+
 @given(st.integers(-(2**21), 2**21), st.integers(0, 60))
 def test_a_difference_is_close_enough_or_not_by_one_rule(units: int, step: int) -> None:
     found, wanted = loss_of(bits_of(0, units)), loss_of(bits_of(0))

@@ -11,7 +11,9 @@ that a later generation did again. A fault in the numbers poisons just those.
 
 From the first generation with fewer workers on, bits cannot be equal, for fewer sum in
 another order: losses and the norms of the final state's leaves are compared within a
-tolerance (see `closeness`). Restored states and samples are exact there, too.
+tolerance, and only as far as that says anything (see `closeness`). Losses and final states of
+the workers must be equal among themselves, bit for bit, all the way; restored states and
+samples are exact there, too.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from recoverybench.analysis.closeness import Closeness, number_of, tolerance
+from recoverybench.analysis.closeness import HORIZON, Closeness, number_of, tolerance
 from recoverybench.analysis.generations import first_smaller, legs, members_of, restored_step
 from recoverybench.analysis.history import History, Line
 from recoverybench.analysis.reference import Reference, reference_of
@@ -53,6 +55,9 @@ class _Comparison:
         history, reference: the two. legs: from the recovery on, in order.
         smaller: the first generation with fewer workers; None: there is none.
         close: what is compared within a tolerance from there on.
+        within, beyond: steps that were, and steps that are too far for it.
+        shared: (generation, step) -> the loss bits that the first worker has there; of the
+            final state (generation, None) -> its digest.
     """
 
     history: History
@@ -61,6 +66,8 @@ class _Comparison:
     smaller: int | None
     close: Closeness
     within: set[int] = field(default_factory=set)
+    beyond: set[int] = field(default_factory=set)
+    shared: dict[tuple[int, int | None], str] = field(default_factory=dict)
 
     @property
     def exact(self) -> bool:
@@ -72,6 +79,11 @@ class _Comparison:
         bits = line["loss_bits"]
         if self.smaller is None or line["generation"] < self.smaller:
             return None if bits == wanted else f"loss bits are {bits}, expected {wanted}"
+        if other := self._alone(line, line["step"], bits):
+            return f"loss bits are {bits}, and another worker has {other}"
+        if not self.close.reaches(line["step"]):
+            self.beyond.add(line["step"])
+            return None
         self.within.add(line["step"])
         found, expected = number_of(bits), number_of(wanted)
         difference = self.close.differs(found, expected, line["step"])
@@ -81,11 +93,20 @@ class _Comparison:
             f"loss is {found!r}, expected {expected!r}, a relative difference of {difference:.2g}"
         )
 
+    def _alone(self, line: Line, step: int | None, value: str) -> str | None:
+        """What the workers before have in its place, where it is something else."""
+        first = self.shared.setdefault((line["generation"], step), value)
+        return None if first == value else first
+
     def final_differs(self, line: Line) -> str | None:
         """What is wrong with a final state, or None."""
         if self.exact:
             found, wanted = line["digest"], self.reference.final
             return None if found == wanted else f"final state is {found}, expected {wanted}"
+        if other := self._alone(line, None, line["digest"]):
+            return f"final state is {line['digest']}, and another worker has {other}"
+        if not self.close.reaches(self.reference.steps):
+            return None
         norms, expected = line.get("norms") or (), self.reference.norms or ()
         if len(norms) != len(expected):
             return f"final state has {len(norms)} norms, expected {len(expected)}"
@@ -125,7 +146,9 @@ def check(
     samples = [item for leg in both.legs for item in _samples(both, leg)]
     states = [item for leg in both.legs for item in _restored(both, leg)]
     losses = dict(_losses(both, history.named("inject")))
-    can_end = both.exact or reference.norms is not None
+    since = both.close.since
+    near = both.close.reaches(reference.steps)
+    can_end = both.exact or not near or reference.norms is not None
     finals = list(_finals(both, both.legs[-1])) if can_end else []
     found: list[_Difference] = [
         *(d for ds in losses.values() for d in ds),
@@ -139,14 +162,15 @@ def check(
     return Verification(
         passed=False if found else (True if proven else None),
         reference=reference.id,
-        losses_compared=len({step for step in losses if step in reference.losses}),
+        losses_compared=len((losses.keys() & reference.losses.keys()) - both.beyond),
         digests_compared=len(states) + len(finals),
         samples_checked=sum(count for count, _ in samples),
         samples_ok=not any(d for _, d in samples) if samples else None,
         first_difference=min(found)[1] if found else None,
         losses_within=len(both.within),
-        tolerance=None if both.exact else tolerance(reference.steps - both.close.since),
+        tolerance=None if both.exact else tolerance(min(HORIZON, reference.steps - since)),
         largest_difference=both.close.largest,
+        losses_beyond=len(both.beyond - both.within),
     )
 
 

@@ -5,7 +5,7 @@ History of the format (`SCHEMA_VERSION`, in run.json):
 * 1: run.json, trials.jsonl with one record a line, journal/, logs/. The first one.
 * 2: records say more (`workers`, `recoveries`, `transitions`, `restore_tier`,
   `restore_received_bytes`, `harmless`, `false_alarms`, `preemption_save`, `stopped`, `soak`;
-  `losses_within`, `tolerance`, `largest_difference` in `verify`), cells have two factors more
+  `losses_within`, `losses_beyond`, `tolerance`, `largest_difference` in `verify`), cells have two factors more
   (`watchdog_factor`, `replica_check`), and a suite keeps its `unsupported` cells. Version 1 is
   read with values that say nothing in their place.
 

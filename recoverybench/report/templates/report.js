@@ -322,7 +322,7 @@
   function verdict(v) {
     if (!v || v.passed == null) return "nothing could be compared";
     const what = `${v.losses_compared} losses, ${v.digests_compared} digests, ${v.samples_checked} samples`;
-    const near = v.tolerance == null ? "" : `; ${v.losses_within} losses and the final state within ${v.tolerance.toExponential(1)}`;
+    const near = v.tolerance == null ? "" : `; ${v.losses_within} losses within ${v.tolerance.toExponential(1)}${v.losses_beyond ? `, ${v.losses_beyond} only among the workers` : ""}`;
     return v.passed ? `equal: ${what}${near}` : `different: ${v.first_difference || "see the data"}`;
   }
 
