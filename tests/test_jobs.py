@@ -375,6 +375,33 @@ def test_the_sums_of_a_soak_are_in_every_record() -> None:
     assert TrialRecord.from_dict(json.loads(json.dumps(records[1].as_dict()))) == records[1]
 
 
+def test_a_soak_remembers_when_there_were_fewer_workers() -> None:
+    job = healthy()
+    job.kill(0, 1, 0, number=0)
+    job.supervisor(20, "act", strategy="shrink", generation=1, ranks=[0, 2])
+    job.set_up(30, 1, (0, 2), restored=20, survivors=(0, 2))
+    job.train(70, 1, (0, 2), range(21, 24), save=(23,))
+    job.supervisor(130, "transition", kind="grow", generation=2)
+    job.spawn(60, 1)
+    job.set_up(150, 2, (0, 1, 2), restored=23, survivors=(0, 2))
+    first, *rest = range(24, 66)
+    job.train(190, 2, (0, 1, 2), [first, *rest[:36]], save=(60,))
+    job.train(560, 2, (0, 1, 2), rest[36:], units=2**20)
+    for line in [*job.files[0, 0], *job.files[1, 1], *job.files[2, 0]]:
+        if line["event"] == "first_step" and line["t"] == at(570):
+            job.files[line["worker"], line["attempt"]].remove(line)
+    job.kill(1000, 1, 2, number=1)
+    job.supervisor(1020, "act", strategy="elastic", generation=3)
+    job.spawn(1025, 1)
+    job.set_up(1030, 3, (0, 1, 2), restored=60, survivors=(0, 2))
+    job.train(1070, 3, (0, 1, 2), range(61, 71), units=2**20)
+    job.done(1200, 3, (0, 1, 2), restored=60, last=70)
+    records = soak_of(job, reference=reference_to(70))
+    assert [(r.outcome, r.error) for r in records] == [("recovered", None)] * 2
+    assert [r.verify.losses_beyond for r in records if r.verify] == [5, 10]
+    assert [len(r.transitions) for r in records] == [1, 0]
+
+
 def test_each_injection_of_a_soak_is_judged_by_itself() -> None:
     where = {"event": "step", "worker": 0, "step": 35, "generation": 2}
     outcomes = [r.outcome for r in soak_of(patched(soak().files, where, loss_bits="0"))]

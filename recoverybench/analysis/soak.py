@@ -19,8 +19,10 @@ from recoverybench.analysis.history import History, Journal, Line
 from recoverybench.analysis.record import WARM_UP, analyse
 from recoverybench.records import TrialRecord
 
-_ALWAYS: Final = ("journal", "spawn", "assigned", "digest", "committed", "act")
-"""Events of earlier that a part cannot do without: who is who, what was saved, who took part."""
+_ALWAYS: Final = ("journal", "spawn", "assigned", "digest", "committed", "act", "restore")
+"""Events of earlier that a part cannot do without: who is who, who took part, what was saved and
+restored.
+"""
 
 
 _EVER: Final = -(2**63)

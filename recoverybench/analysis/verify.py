@@ -187,14 +187,20 @@ def _comparison(
         begin = min(reference.losses) - 1 if g == 0 else 0
         found.append(_Leg(g, since or begin, members_of(history, workers, g)))
     smaller = first_smaller(history, workers)
-    early = [
-        line["step"]
-        for line in history.named("step")
-        if smaller is not None and line["generation"] >= smaller
-    ]
     return _Comparison(
-        history, reference, tuple(found), smaller, Closeness(min(early, default=1) - 1)
+        history, reference, tuple(found), smaller, Closeness(_equal(history, smaller))
     )
+
+
+def _equal(history: History, smaller: int | None) -> int:
+    """The last step that all workers had a part in, of the state with which fewer went on."""
+    if smaller is None:
+        return 0
+    restored = [
+        line.get("step") or 0 for line in history.named("restore") if line["generation"] == smaller
+    ]
+    steps = [line["step"] for line in history.named("step") if line["generation"] >= smaller]
+    return min(restored, default=min(steps, default=1) - 1)
 
 
 def restored_as_saved(
