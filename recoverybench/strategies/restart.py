@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from recoverybench.errors import bad_value
 from recoverybench.job.job import Job
+from recoverybench.job.member import Member
 from recoverybench.launchers.base import How
 from recoverybench.strategies.base import Strategy, act, replace_lost
 
@@ -19,15 +20,22 @@ class Restart(Strategy):
 
     def recover(self, job: Job) -> None:
         """End all, then start all."""
-        lost = job.dead()
+        ranks = job.ranks()
         address = act(job, self.name)
         with job.span("end every worker"):
             job.await_ended(job.end(job.survivors(), "teardown"))
-        # Those that were ended come back on their own nodes, with what lies there.
-        replace_lost(job, lost)
+        # Those that were ended come back on their own nodes, with what lies there. Asked only
+        # now: what others report of a death may be here before that death is.
+        replace_lost(job, [member for member in ranks if not _ended_by_us(member)])
         with job.span("start every worker"):
             for rank in range(job.spec.workers):
                 job.place(job.spawn(rank, self.how, rank), rank, address)
+
+
+def _ended_by_us(member: Member) -> bool:
+    """It lived until it was told to end, and did not end in another way meanwhile."""
+    ended = member.ended
+    return member.why == "teardown" and ended is not None and ended.signal == "SIGKILL"
 
 
 def create(argument: str | None) -> Restart:
