@@ -19,6 +19,7 @@ SPEC: dict[str, Any] = {
     "suspend": False,
     "donate": True,
     "preemption_service": False,
+    "agreement": False,
     "replica_check": False,
     "gate": False,
     "coordinator": "worker0",

@@ -21,6 +21,7 @@ from recoverybench.job.loop import TICK_S, Loop
 from recoverybench.job.member import Member
 from recoverybench.job.noticed import Ambush, Noticed
 from recoverybench.job.ports import Ports
+from recoverybench.job.probes import PROBE_S, Probes
 from recoverybench.job.roster import Roster
 from recoverybench.job.services import Services
 from recoverybench.job.watchdog import Limit, Watchdog, last_words
@@ -29,9 +30,9 @@ from recoverybench.launchers.base import How, Launcher
 from recoverybench.network import Network
 from recoverybench.protocol import GATE, Board, JobSpec, Place
 
-PROBE_S = 0.5
-"""A healthy worker answers a probe within microseconds, also deep inside a collective; half
-a second is what a loaded machine may take to schedule it."""
+REJOIN_S = 10.0
+"""A survivor leaves the old generation within half a second; one that has not done so after
+this time will never."""
 
 EXIT_S = 5.0
 """How long ended processes may take to be gone."""
@@ -73,7 +74,7 @@ class Job(Roster):
         self.members: list[Member] = []
         self._launcher = launcher
         self._logs = logs
-        self._probes = 0
+        self._probes = Probes()
         self._services = Services(
             spec.coordinator == "external",
             self._address,
@@ -81,11 +82,11 @@ class Job(Roster):
             self.pump,
         )
         self._attempts: dict[int, int] = {}
-        self._reached: set[tuple[str, int]] = set()
         self._ports = Ports()
         self._board = Board(Path(spec.board), spec.processes, create=True)
         self._watchdog = Watchdog(self._board, watchdog) if watchdog.set else None
         self._watched = -1
+        self._gone = 0
         self._hub = Hub(directory / "s")
         self._loop.register(self._hub.socket, self._accept)
         self.gate = self._open_gate(directory) if spec.gate else None
@@ -174,8 +175,16 @@ class Job(Roster):
             hold,
         )
         member.take(place, kind)
+        if kind == "rejoin":
+            self.after(REJOIN_S, lambda: self._expect(member, place.generation))
         if not member.alive:  # it ended on its way here, which nobody has seen of this generation
             self.note_evidence("process_exit", None, f"{member.name} ended before it had a place")
+
+    def _expect(self, member: Member, generation: int) -> None:
+        """Notice a survivor that was called back into a generation and has not come."""
+        if member.alive and member.generation == generation > member.arrived:
+            member.stuck = True
+            self.note_evidence("watchdog", None, f"{member.name} does not come back")
 
     def _address(self) -> str:
         host = "127.0.0.1"
@@ -230,24 +239,15 @@ class Job(Roster):
 
     def unresponsive(self) -> list[Member]:
         """Members with a rank that do not answer a probe in time, or are gone."""
-        self._probes += 1
         asked = self.survivors()
-        for member in asked:
-            member.tell({"kind": "ping", "id": self._probes})
-            if self.network is not None and member.machine is not None:
-                self.network.echo.ask(member.machine.address, self._probes)
-        answered = lambda: all(self._answered(m) or not m.alive for m in asked)  # noqa: E731
+        self._probes.ask(asked, self.network)
+        answered = lambda: all(self._probes.answered(m) or not m.alive for m in asked)  # noqa: E731
         with self.span("probe the workers"):
             self.pump(answered, PROBE_S)
-        silent = [m for m in asked if m.alive and not self._answered(m)]
+        silent = [m for m in asked if m.alive and not self._probes.answered(m)]
         for member in silent:
             self.note_evidence("health_probe", None, f"{member.name} does not answer")
         return silent
-
-    def _answered(self, member: Member) -> bool:
-        """The last probe: by its process, and by its machine where that has a network."""
-        reached = member.machine is None or (member.machine.address, self._probes) in self._reached
-        return reached and self._probes in member.pongs
 
     # The loop
 
@@ -256,10 +256,7 @@ class Job(Roster):
         job.
         """
         self.network = network
-        self._loop.register(
-            network.echo.socket,
-            lambda: self._reached.update(network.echo.answers()),
-        )
+        self._loop.register(network.echo.socket, lambda: self._probes.hear(network))
 
     def begin_deadline(self, deadline_s: float) -> None:
         """From now on the trial's deadline counts."""
@@ -340,6 +337,7 @@ class Job(Roster):
             elif message["kind"] == "arrived" and self._all(
                 lambda m: m.alive and m.arrived == self.generation
             ):
+                self._gone = self.generation
                 for arrived in self.ranks():
                     arrived.tell({"kind": "go"})
 

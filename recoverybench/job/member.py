@@ -31,6 +31,7 @@ class Member:
             so (time.monotonic, s). done: the job is done.
         suspended: the step it saved after a notice, and when it stopped training (ns).
         failed: mechanism and detail of what ended its generation.
+        stuck: it was called back and does not come: its process is of no more use.
         left: it has left its generation at the end of a step.
         pongs: ids of the probes it answered.
         ended: how its process ended. why: who ended it: ``inject`` | ``teardown`` |
@@ -55,6 +56,7 @@ class Member:
     done: bool = False
     suspended: tuple[int, int] | None = None
     failed: tuple[str, str] | None = None
+    stuck: bool = False
     left: bool = False
     pongs: set[int] = field(default_factory=set)
     ended: Ended | None = None

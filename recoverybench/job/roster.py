@@ -20,6 +20,7 @@ class Roster:
     members: list[Member]
     generation: int
     world: int
+    _gone: int
     _board: Board
     _services: Services
 
@@ -42,6 +43,10 @@ class Roster:
         if self._services.external:
             return self._services.current()
         return next((m for m in self.ranks() if m.index == 0 and m.alive), None)
+
+    def joined(self) -> bool:
+        """Everybody has arrived in the current generation, and depends on its service now."""
+        return self.generation == self._gone
 
     def dead(self) -> list[Member]:
         """Members of the current generation whose process has ended."""

@@ -67,9 +67,11 @@ class Elastic(Strategy):
         if not dead and not stuck:
             # One that has caught an exception is not stuck: it waits to be called back.
             stuck = [m for m in job.laggards() if m.failed is None]
+        stuck += [m for m in job.ranks() if m.stuck and m.alive and m not in stuck]
         broken = [*dead, *(m for m in stuck if m not in dead)]
         survivors = [m for m in job.survivors() if m not in broken]
-        if job.service() is None or job.service() in broken:
+        # Before they have joined it, the survivors need nobody's service.
+        if job.joined() and (job.service() is None or job.service() in broken):
             raise CannotRecover(
                 "the coordination service is lost, and with it the survivors"
                 if job.spec.coordinator == "external"

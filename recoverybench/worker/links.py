@@ -66,7 +66,8 @@ def cut(coordinator: str) -> int:
 
     When a worker's packets are lost, those that wait for it in a collective get no error, now
     or ever: TCP has nothing to send, so it misses no answer. With the connection down the
-    wait ends in an exception. Does nothing on loopback, where an end is always heard of.
+    wait ends in an exception. On loopback an end is heard of, and yet a survivor was seen that
+    stayed in its collective; there the connections of this machine to itself are meant.
 
     Args:
         coordinator: ``host:port`` of the service, whose connections stay: its clients end
@@ -76,20 +77,22 @@ def cut(coordinator: str) -> int:
         How many connections there were.
     """
     address = own_address(coordinator)
-    if address is None:
-        return 0
     port = int(coordinator.rsplit(":", 1)[1])
     return sum(_shut(int(name), address, port) for name in os.listdir("/proc/self/fd"))
 
 
-def _shut(descriptor: int, address: str, spared: int) -> bool:
-    """Shut down what is a TCP connection from `address`, unless one end has the spared port."""
+def _shut(descriptor: int, address: str | None, spared: int) -> bool:
+    """Shut down what is a TCP connection from `address` (None: of a machine to itself), unless
+    one end has the spared port.
+    """
     with suppress(OSError):
         if os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:"):
             with socket.socket(fileno=os.dup(descriptor)) as link:
                 if link.family in (socket.AF_INET, socket.AF_INET6):
                     here, there = link.getsockname(), link.getpeername()
                     mine = here[0].removeprefix("::ffff:") == address
+                    if address is None:
+                        mine = here[0] == there[0]
                     if (
                         link.type == socket.SOCK_STREAM
                         and mine
