@@ -217,6 +217,7 @@ def test_detection_latency_stands_against_false_alarms() -> None:
     figure = detection_figure(settings)
     assert figure is not None
     assert figure["data"][0]["y"] == [50.0, 0.0]
+    assert figure["data"][0]["text"] == ["watchdog 0.5 s", "watchdog 5 s"]
     graph_objects = pytest.importorskip("plotly.graph_objects")
     graph_objects.Figure(coloured(figure))
 
@@ -446,8 +447,8 @@ def test_embed_has_no_number_that_json_lacks() -> None:
     assert json.loads(text) == ["nan", "inf", "-inf", {"a": [1, None]}]
 
 
-def test_payload_gives_the_records_back() -> None:
-    trials = default_trials(1)
+@pytest.mark.parametrize("trials", [default_trials(1), [grown_trial()], soak_trials()])
+def test_payload_gives_the_records_back(trials: list[TrialRecord]) -> None:
     data = Page(render([make_run(trials)])).data("payload")
     first = data["trials"][0]
     spans = [list(dataclasses.astuple(s)) for s in trials[0].spans]

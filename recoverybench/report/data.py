@@ -22,6 +22,14 @@ _DIGITS = 6
 """Spans are drawn from microseconds; the clock's last digits would only make the file larger."""
 
 
+_SAYS_NOTHING: dict[str, Any] = {
+    field.name: field.default
+    for field in dataclasses.fields(TrialRecord)
+    if field.default is None or field.default == ()
+}
+"""Fields that need not be there, with the nothing that they then hold."""
+
+
 def payload(runs: Sequence[Run]) -> dict[str, Any]:
     """Everything the page's scripts read: vocabulary, runs, cells and trials."""
     cells: dict[Cell, int] = {}
@@ -71,6 +79,9 @@ def _dump(value: Any) -> str:
 
 def _compact(trial: TrialRecord) -> dict[str, Any]:
     data = dataclasses.replace(trial, spans=()).as_dict()
+    for name, value in _SAYS_NOTHING.items():  # what a reader takes where a field is not there
+        if data[name] == value:
+            del data[name]
     data["spans"] = [
         [s.worker, s.attempt, s.name, round(s.start_s, _DIGITS), round(s.end_s, _DIGITS)]
         for s in trial.spans

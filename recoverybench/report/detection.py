@@ -112,6 +112,10 @@ def detection_figure(settings: Sequence[Setting]) -> dict[str, Any] | None:
     ]
     if not data:
         return None
+    # Names of settings stand at one series; at all of them they would cover one another.
+    named = max(data, key=lambda series: (len(series["x"]), max(series["x"])))
+    for series in data:
+        series["mode"] = "lines+markers+text" if series is named else "lines+markers"
     return {
         "data": data,
         "layout": {
@@ -142,7 +146,6 @@ def _series(settings: Sequence[Setting], fault: str, number: int) -> dict[str, A
     ]
     return {
         "type": "scatter",
-        "mode": "lines+markers+text",
         "name": html.escape(fault, quote=False),
         "x": [one.median_s for _, one in points],
         "y": [100 * (s.share or 0.0) for s, _ in points],
