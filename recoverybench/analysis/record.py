@@ -162,7 +162,7 @@ def reanalyse(
     """`record` computed again from its journals; what they do not hold is taken over.
 
     A problem that only the harness knew of is not in the journals, but in the record: such
-    a trial stays `invalid`.
+    a trial stays `invalid`. The records of a soak are made together, by `soak.analyse_soak`.
     """
     return analyse(
         journals,
