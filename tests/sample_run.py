@@ -263,7 +263,7 @@ def _spans(strategy: str, phases: dict[str, float]) -> tuple[Span, ...]:
 
 def detection_trials() -> list[TrialRecord]:
     """Two settings of the watchdog: the shorter one notices sooner, and cries wolf."""
-    trials = []
+    trials: list[TrialRecord] = []
     for watchdog_s, latency, alarms in ((0.5, 0.62, 1), (5.0, 5.1, 0)):
         for rep in range(2):
             hang = make_cell(fault="hang", watchdog_s=watchdog_s)
@@ -291,7 +291,7 @@ def detection_trials() -> list[TrialRecord]:
 def sweep_trials() -> list[TrialRecord]:
     """A crash before, in and after the first three operations of a save; one differs."""
     kinds = [("mkdir", "20.tmp"), ("write", "20.tmp/d/abc"), ("rename", "20")]
-    trials = []
+    trials: list[TrialRecord] = []
     for number, (kind, path) in enumerate(kinds, start=1):
         for moment in ("before", "torn", "after"):
             cell = make_cell(trigger=f"save:{number}:{moment}")
