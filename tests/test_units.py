@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recoverybench.errors import EXIT_USAGE, UsageError
-from recoverybench.plan.triggers import Trigger, parse_trigger
+from recoverybench.plan.triggers import MOMENTS, Moment, Trigger, parse_trigger
 from recoverybench.plan.units import format_duration, parse_duration
 
 
@@ -91,6 +91,24 @@ def test_a_trigger_is_read_back(step: int) -> None:
     assert parse_trigger(str(Trigger("step", step))) == Trigger("step", step)
 
 
+@given(st.integers(1, 10**6 - 1), st.sampled_from(MOMENTS))
+def test_an_operation_of_a_save_is_read_back(operation: int, moment: Moment) -> None:
+    trigger = Trigger("save", operation=operation, moment=moment)
+    assert parse_trigger(str(trigger)) == trigger
+
+
+@pytest.mark.parametrize("kind", ["random", "save", "rendezvous", "restore", "compile"])
+def test_a_trigger_without_an_argument_is_read_back(kind: str) -> None:
+    assert str(parse_trigger(kind)) == kind
+
+
+def test_what_a_trigger_needs_of_a_job() -> None:
+    assert parse_trigger("step:7").needed_steps(5) == 8
+    assert parse_trigger("save").needed_steps(5) == 11
+    assert parse_trigger("random").needed_steps(5) == 16
+    assert parse_trigger("time:250ms").time_s == 0.25
+
+
 @pytest.mark.parametrize(
     ("value", "part"),
     [
@@ -101,7 +119,13 @@ def test_a_trigger_is_read_back(step: int) -> None:
         ("step:ten", "step:N"),
         ("step:1.5", "step:N"),
         ("step:" + "9" * 5000, "step:N"),
-        ("stepp:3", "did you mean 'step:N'?"),
+        ("stepp:3", "did you mean 'step'?"),
+        ("time", "time:T"),
+        ("time:soon", "time:T"),
+        ("random:1", "random without"),
+        ("save:0", "save:K"),
+        ("save:1:late", "save:K"),
+        ("restore:now", "restore without"),
         (25, "step:N"),
         (None, "step:N"),
     ],
