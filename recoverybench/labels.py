@@ -34,6 +34,10 @@ FACTOR_NAMES: Final = {
 }
 """Factor -> its name in prose and in column heads."""
 
+_SAID: Final = object()
+_SILENT: Final = {"watchdog_factor": None, "replica_check": "off", "agreement": "off"}
+"""What goes without saying: mechanisms that are off unless they are asked for."""
+
 PHASE_NAMES: Final = {"first_step": "first step", "catch_up": "catch up"}
 """Phases whose written name differs from the identifier."""
 
@@ -232,7 +236,10 @@ def constant_factors(cells: Iterable[Cell]) -> dict[str, str]:
     if not distinct:
         return {}
     moving = set(varying_factors(distinct))
-    return {f: factor_value(f, getattr(distinct[0], f)) for f in FACTORS if f not in moving}
+    agreed = {f: getattr(distinct[0], f) for f in FACTORS if f not in moving}
+    return {
+        f: factor_value(f, value) for f, value in agreed.items() if value != _SILENT.get(f, _SAID)
+    }
 
 
 def cell_label(cell: Cell, varying: Sequence[str]) -> str:
