@@ -16,7 +16,7 @@ def _root() -> str | None:
 
 @functools.cache
 def _user_notification() -> str | None:
-    from recoverybench.job.gate_try import why_not
+    from recoverybench.gate.tried import why_not
 
     return why_not()
 

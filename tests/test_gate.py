@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from recoverybench import capabilities
-from recoverybench.job.gate import Gate
-from recoverybench.job.policies import (
+from recoverybench.gate.gate import Gate
+from recoverybench.gate.policies import (
     CONTINUE,
     Bandwidth,
     Broken,

@@ -10,7 +10,7 @@ import pytest
 from recoverybench.errors import UsageError
 from recoverybench.faults import disk_full, io_error, read_only, slow_storage
 from recoverybench.faults._storage import StorageFault, parse_bandwidth
-from recoverybench.job.policies import CONTINUE, Delay, Fail, Kind, Operation
+from recoverybench.gate.policies import CONTINUE, Delay, Fail, Kind, Operation
 
 
 def op(kind: Kind, size: int = 0, time_s: float = 0.0) -> Operation:

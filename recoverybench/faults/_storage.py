@@ -8,10 +8,10 @@ import time
 
 from recoverybench.errors import bad_value
 from recoverybench.faults.base import Fault, log_injection, strike, with_changes
-from recoverybench.job.gate import Gate
+from recoverybench.gate.gate import Gate
+from recoverybench.gate.policies import Bandwidth, Broken
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
-from recoverybench.job.policies import Bandwidth, Broken
 from recoverybench.protocol import JobSpec
 
 _BANDWIDTH = re.compile(r"([0-9]+(?:\.[0-9]+)?)(k|M|G)?B/s")

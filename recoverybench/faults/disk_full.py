@@ -5,7 +5,7 @@
 while training goes on: removing, renaming, syncing and reading still work, and no step of the
 training fails. What notices is a save, so the time to notice it holds the steps until the next
 one; a fault that no save meets is ``no_effect``. The operations of every worker fail in the
-kernel's answer to them (`job.gate`), no disk is filled. Needs ``user-notification``; it is undone
+kernel's answer to them (`gate`), no disk is filled. Needs ``user-notification``; it is undone
 when the trial ends, and leaves nothing behind.
 """
 
@@ -15,7 +15,7 @@ import errno
 from typing import ClassVar, Final
 
 from recoverybench.faults._storage import StorageFault
-from recoverybench.job.policies import Broken, Kind
+from recoverybench.gate.policies import Broken, Kind
 from recoverybench.plan.units import parse_duration
 
 NEEDS = ("user-notification",)

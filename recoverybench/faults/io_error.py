@@ -5,7 +5,7 @@ may follow (``io-error:restore:2s``), after which the disk works again. It stand
 and for network storage that lost its server. ``io-error:save`` breaks nothing that runs: what
 notices is the next save. ``io-error:restore`` alone would be met by nobody, so it breaks the reads
 and then kills the victim (SIGKILL, which is the injection): the recovery meets the broken disk.
-Failing operations are answered by the storage gate (`job.gate`) for every worker. Needs
+Failing operations are answered by the storage gate (`gate`) for every worker. Needs
 ``user-notification``; it is undone when the trial ends.
 """
 
@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 
 from recoverybench.errors import bad_value
 from recoverybench.faults._storage import SIDES, StorageFault
-from recoverybench.job.policies import Broken, Kind
+from recoverybench.gate.policies import Broken, Kind
 from recoverybench.plan.units import parse_duration
 
 NEEDS = ("user-notification",)

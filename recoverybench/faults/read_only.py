@@ -4,7 +4,7 @@
 is. It stands for a file system that the kernel has remounted read-only after an error, or a
 volume that a node lost its right to write. Reading works, so a restore does, and no step of the
 training fails: what notices is a save, and a fault that no save meets is ``no_effect``. The
-operations of every worker fail in the kernel's answer to them (`job.gate`), nothing is
+operations of every worker fail in the kernel's answer to them (`gate`), nothing is
 remounted. Needs ``user-notification``; it is undone when the trial ends.
 """
 
@@ -14,7 +14,7 @@ import errno
 from typing import ClassVar, Final
 
 from recoverybench.faults._storage import StorageFault
-from recoverybench.job.policies import Broken, Kind
+from recoverybench.gate.policies import Broken, Kind
 from recoverybench.plan.units import parse_duration
 
 NEEDS = ("user-notification",)

@@ -7,7 +7,7 @@ slows the saves down that are in flight while training goes on, and is ``no_effe
 had to recover, which also says that nobody took it for a failure. With ``:restore`` after the
 bandwidth (``slow-storage:1MB/s:restore``) the victim is killed as the disk becomes slow (that is
 the injection), and the recovery reads from it. Reads and writes are delayed by the storage gate
-(`job.gate`). Needs ``user-notification``; it is undone when the trial ends.
+(`gate`). Needs ``user-notification``; it is undone when the trial ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from recoverybench.errors import bad_value
 from recoverybench.faults._storage import SIDES, StorageFault, parse_bandwidth
-from recoverybench.job.policies import Bandwidth
+from recoverybench.gate.policies import Bandwidth
 
 NEEDS = ("user-notification",)
 

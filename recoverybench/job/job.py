@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from recoverybench.errors import HarnessError
-from recoverybench.job.gate import Gate
+from recoverybench.gate.gate import Gate
 from recoverybench.job.hub import Connection, Hub
 from recoverybench.job.loop import TICK_S, Loop
 from recoverybench.job.member import Member

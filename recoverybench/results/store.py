@@ -5,8 +5,9 @@ History of the format (`SCHEMA_VERSION`, in run.json):
 * 1: run.json, trials.jsonl with one record a line, journal/, logs/. The first one.
 * 2: records say more (`workers`, `recoveries`, `transitions`, `restore_tier`,
   `restore_received_bytes`, `harmless`, `false_alarms`, `preemption_save`, `stopped`, `soak`;
-  `losses_within`, `losses_beyond`, `tolerance`, `largest_difference` in `verify`), cells have two factors more
-  (`watchdog_factor`, `replica_check`), and a suite keeps its `unsupported` cells. Version 1 is
+  `losses_within`, `losses_beyond`, `tolerance`, `largest_difference` in `verify`), cells have
+  three factors more (`watchdog_factor`, `replica_check`, `agreement`), and a suite keeps its
+  `unsupported` cells. Version 1 is
   read with values that say nothing in their place.
 
 ``run.json`` is replaced as a whole, by a rename. A line of ``trials.jsonl`` is one write and

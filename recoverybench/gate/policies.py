@@ -1,6 +1,6 @@
 """What may become of a file operation, and who decides it: pure, without a kernel.
 
-The storage gate (`job.gate`) turns system calls into operations, asks its policies in turn,
+The storage gate (`gate`) turns system calls into operations, asks its policies in turn,
 and does what the first one says that does not say `Continue`.
 """
 

@@ -31,9 +31,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recoverybench.errors import HarnessError
-from recoverybench.job import seccomp
-from recoverybench.job.filecalls import Call, FileCalls
-from recoverybench.job.policies import (
+from recoverybench.gate import seccomp
+from recoverybench.gate.filecalls import Call, FileCalls
+from recoverybench.gate.policies import (
     CONTINUE,
     READS,
     Decision,
@@ -48,8 +48,8 @@ from recoverybench.job.policies import (
     Tear,
     save_of,
 )
-from recoverybench.job.seccomp import Listener, Notification
-from recoverybench.job.waiting import Waiting, Worker, finish
+from recoverybench.gate.seccomp import Listener, Notification
+from recoverybench.gate.waiting import Waiting, Worker, finish
 
 _PEER = struct.Struct("=3i")
 

@@ -6,10 +6,10 @@ import errno
 import os
 from dataclasses import dataclass
 
-from recoverybench.job import seccomp
-from recoverybench.job.filecalls import Call
-from recoverybench.job.policies import Policy
-from recoverybench.job.seccomp import Listener, Notification
+from recoverybench.gate import seccomp
+from recoverybench.gate.filecalls import Call
+from recoverybench.gate.policies import Policy
+from recoverybench.gate.seccomp import Listener, Notification
 
 
 @dataclass(slots=True, eq=False)

@@ -13,9 +13,9 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from recoverybench.job import seccomp
-from recoverybench.job.policies import Kind
-from recoverybench.job.seccomp import Notification
+from recoverybench.gate import seccomp
+from recoverybench.gate.policies import Kind
+from recoverybench.gate.seccomp import Notification
 
 _AT_FDCWD = -100
 _AT_REMOVEDIR = 0x200

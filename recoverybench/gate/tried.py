@@ -9,9 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from recoverybench.job import seccomp
-from recoverybench.job.gate import Gate
-from recoverybench.job.policies import Broken
+from recoverybench.gate import seccomp
+from recoverybench.gate.gate import Gate
+from recoverybench.gate.policies import Broken
 
 _TIMEOUT_S = 20.0
 
