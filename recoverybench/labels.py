@@ -38,6 +38,9 @@ _SAID: Final = object()
 _SILENT: Final = {"watchdog_factor": None, "replica_check": "off", "agreement": "off"}
 """What goes without saying: mechanisms that are off unless they are asked for."""
 
+_USUAL: Final = {**_SILENT, "victim": None, "coordinator": "worker0"}
+"""What a cell's label leaves out where the cells differ in it."""
+
 PHASE_NAMES: Final = {"first_step": "first step", "catch_up": "catch up"}
 """Phases whose written name differs from the identifier."""
 
@@ -243,12 +246,18 @@ def constant_factors(cells: Iterable[Cell]) -> dict[str, str]:
 
 
 def cell_label(cell: Cell, varying: Sequence[str]) -> str:
-    """What tells this cell from the others; the strategy where nothing does."""
+    """What tells this cell from the others; the strategy where nothing does.
+
+    A factor that is as it is when nobody asks for it is left out, if another one is there.
+    """
     named = [f for f in varying if f in FACTORS] or ["strategy"]
-    return " · ".join(_short(f, getattr(cell, f)) for f in named)
+    special = [f for f in named if getattr(cell, f) != _USUAL.get(f, _SAID)]
+    return " · ".join(_short(f, getattr(cell, f)) for f in special or named)
 
 
 def _short(factor: str, value: Any) -> str:
     if factor in ("workload", "topology", "strategy", "state_source", "fault", "trigger"):
         return str(value)
+    if factor == "victim" and value is not None:
+        return f"{factor_value(factor, value)} broken"
     return f"{FACTOR_NAMES[factor]} {factor_value(factor, value)}"
