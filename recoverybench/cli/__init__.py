@@ -82,7 +82,7 @@ def group(ctx: click.Context) -> None:
     Runs real distributed JAX training, breaks it on purpose, times every phase of the
     recovery, and proves that the recovered training is still the same training.
 
-    Exit codes: 0 done; 1 done, and something is reported as wrong; 2 the input is unusable;
+    Exit codes: 0 done; 1 done, and something is wrong (with --strict); 2 the input is unusable;
     3 the harness itself failed; 130 interrupted.
     """
     if ctx.invoked_subcommand is None:

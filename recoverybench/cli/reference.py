@@ -27,7 +27,7 @@ progress and errors to stderr; an error is one line. `RECOVERYBENCH_DEBUG=1` add
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | done, and something is reported as wrong |
+| 1 | done, and something is wrong: with `run --strict`, a trial that did not recover |
 | 2 | the input cannot be used: the line says which key, what it holds, and what is allowed |
 | 3 | the harness itself failed |
 | 130 | interrupted; what was measured is kept |

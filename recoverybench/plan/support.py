@@ -35,6 +35,7 @@ class Judge:
             or self._part("faults", cell.fault).unsupported(cell)
             or strategy.unsupported(cell)
             or self._survival(cell, ends_all=strategy.ends_all)
+            or _pointless(cell, rejoin=strategy.rejoin)
         )
 
     def _survival(self, cell: Cell, *, ends_all: bool) -> str | None:
@@ -44,9 +45,19 @@ class Judge:
         what = f"the state of {cell.state_source} is in the memory of the workers"
         if ends_all:
             return f"{what}, and {_name(cell.strategy)} ends every one of them"
-        if parse_trigger(cell.trigger).kind in SETTING_UP:
+        kind = parse_trigger(cell.trigger).kind
+        if kind in SETTING_UP:
             return f"{what}, and the trigger {cell.trigger} resumes the job with new ones"
+        if kind == "save":
+            return f"{cell.state_source} saves nothing, so there is no save to strike in"
         return None
+
+
+def _pointless(cell: Cell, *, rejoin: bool) -> str | None:
+    """A mechanism that is asked for where it cannot work."""
+    if cell.agreement == "on" and not rejoin:
+        return f"agreement is for survivors that rejoin, and with {_name(cell.strategy)} none do"
+    return None
 
 
 def unsupported(cell: Cell) -> str | None:
