@@ -6,11 +6,12 @@ cell has the same name and a duration the same digits wherever it stands.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from recoverybench.cells import FACTORS, Cell
-from recoverybench.records import Stop, Transition, Verification
+from recoverybench.records import Stop, Transition, TrialRecord, Verification
 
 NONE: Final = "–"
 """What stands where a record holds no value."""
@@ -81,6 +82,26 @@ MECHANISM_NAMES: Final = {
 
 TRANSITION_NAMES: Final = {"resume": "resumed", "grow": "grown back"}
 """Kind of a transition -> what was done."""
+
+EXIT_REASONS: Final = {
+    "inject": "the injection",
+    "teardown": "ended by the strategy",
+    "resume": "ended before the injection, to resume",
+    "end": "end of the job",
+    "own": "on its own",
+}
+"""Why a process ended -> the same in words."""
+
+_SUSPENDING: Final = ("suspend-resume",)
+"""Strategies that save at a preemption notice."""
+
+_ONE_CONTROLLER: Final = ("pathways",)
+"""Strategies under which one process holds all slices."""
+
+_SLICES: Final = {"kill": "a slice was lost", "kill-coordinator": "the controller was killed"}
+"""Faults under a strategy with one controller; only the first one is simulated."""
+
+_LONG_DIGEST: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24,}\b")
 
 _FAULTS: Final = {
     "abort": "a worker aborted",
@@ -168,9 +189,96 @@ def tolerance_words(check: Verification) -> str:
     )
 
 
+def losses_words(compared: int, within: int) -> str:
+    """Losses that were compared: ``45 losses``, ``20 losses bit for bit and 25 within …``."""
+    if not within:
+        return f"{compared:,} losses"
+    return f"{compared - within:,} losses bit for bit and {within:,} within a tolerance"
+
+
+def exit_reason(reason: str) -> str:
+    """Why a process ended, in words; a reason of no known name is itself."""
+    return EXIT_REASONS.get(reason, reason)
+
+
+def short_digests(text: str) -> str:
+    """The text with eight digits of each digest: enough for people, who compare them by eye."""
+    return _LONG_DIGEST.sub(r"\1…", text)
+
+
+def notice_words(record: TrialRecord) -> str | None:
+    """What came of a preemption notice, on one line; None: there was none."""
+    if record.preemption_save is None:
+        return None
+    if record.preemption_save:
+        return "after the notice every worker saved and stopped"
+    strategy = record.cell.strategy
+    if _name(strategy) in _SUSPENDING:
+        return "after the notice not every worker saved and stopped"
+    return f"{strategy} does not save on a notice"
+
+
+def tier_words(record: TrialRecord) -> str | None:
+    """Where the state came from, where the name of its source does not say it already."""
+    tier, source = record.restore_tier, record.cell.state_source
+    if tier is None or (tier == source == "storage"):
+        return None
+    text = f"state from {' and '.join(tier.split('+'))}"
+    if tier == "storage":
+        text += f", and not from {source}"
+    received = record.restore_received_bytes or 0
+    return text + (f", {received} bytes received from other workers" if received else "")
+
+
+def struck_again(record: TrialRecord) -> int:
+    """Further kills that struck while the job was still coming back."""
+    return max(0, sum(item.reason == "inject" for item in record.exits) - 1)
+
+
+def one_controller(cell: Cell) -> bool:
+    """Whether one process holds all slices, so that there are no workers to lose."""
+    return _name(cell.strategy) in _ONE_CONTROLLER
+
+
+def victim_words(record: TrialRecord) -> str:
+    """What was broken: ``worker 1``, ``slice 1``, or `NONE`."""
+    if record.victim is None:
+        return NONE
+    sliced = one_controller(record.cell) and _name(record.cell.fault) == "kill"
+    return f"{'slice' if sliced else 'worker'} {record.victim}"
+
+
+def struck_words(cell: Cell) -> str:
+    """What was done in this cell, as the end of a sentence, and whether it is simulated."""
+    if not one_controller(cell):
+        return fault_words(cell.fault)
+    name = _name(cell.fault)
+    said = _SLICES.get(name, fault_words(cell.fault))
+    return said + (" (simulated)" if name == "kill" else "")
+
+
+def processes_words(cell: Cell) -> str:
+    """The processes of a job: ``3 workers``, ``one controller over 3 slices``."""
+    workers = cell.topology.partition("x")[0]
+    return f"one controller over {workers} slices" if one_controller(cell) else f"{workers} workers"
+
+
+def shape_words(cell: Cell) -> str:
+    """A topology in words: ``3 workers with 1 device each``."""
+    workers, _, devices = cell.topology.partition("x")
+    if not (workers.isdigit() and devices.isdigit()):
+        return cell.topology
+    return f"{processes_words(cell)} with {devices} device{'' if devices == '1' else 's'} each"
+
+
 def fault_words(fault: str) -> str:
     """What was done, as the end of a sentence: ``a worker was killed``."""
-    return _FAULTS.get(fault.split(":", 1)[0], f"the fault “{fault}” was injected")
+    return _FAULTS.get(_name(fault), f"the fault “{fault}” was injected")
+
+
+def _name(part: str) -> str:
+    """A part's name without its argument."""
+    return part.partition(":")[0]
 
 
 def seconds(value: float | None) -> str:

@@ -40,7 +40,7 @@ RANKS = (
     WORDS,
     ("plan", "analysis"),
     ("results",),
-    ("stats",),
+    ("stats", "soaks", "damage"),
     ("report", "terminal"),
     ("cli", "__main__"),
 )

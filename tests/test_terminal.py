@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import json
 import unicodedata
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from recoverybench.labels import seconds
-from recoverybench.records import Stop, Transition, TrialRecord, Verification
+from recoverybench.records import Exit, Stop, Transition, TrialRecord, Verification
 from recoverybench.results.store import Run
 from recoverybench.terminal import Progress, run_table, trial_timeline
 from recoverybench.terminal.text import clean
@@ -18,6 +20,7 @@ from recoverybench.vocabulary import OUTCOMES, PHASES
 from tests.sample_run import (
     default_trials,
     failed_trial,
+    grown_trial,
     make_cell,
     make_run,
     make_trial,
@@ -147,9 +150,9 @@ def test_a_timeline_says_what_only_some_trials_have() -> None:
     for said in (
         "2 recoveries were begun; the last one counts",
         "grown back after step 33, held up for 1.2 s",
-        "state from memory+peer, 4096 bytes received from other workers",
+        "state from memory and peer, 4096 bytes received from other workers",
         "nothing was lost by the fault; false alarms: 2",
-        "after the notice not every worker saved and stopped",
+        "elastic does not save on a notice",
         "struck at file operation 7, write 20/d/abc, torn in the middle",
         "injection 2 of 9 in this job, goodput of the whole job 50.0 %",
         "20 losses within a relative tolerance of at most 3.8e-05; the largest difference is "
@@ -167,6 +170,114 @@ def test_a_timeline_says_what_only_some_trials_have() -> None:
         "goodput",
     ):
         assert word not in plainly
+
+
+def test_a_timeline_names_every_reason_for_which_a_process_ended() -> None:
+    reasons = {
+        "inject": "the injection",
+        "teardown": "ended by the strategy",
+        "resume": "ended before the injection, to resume",
+        "end": "end of the job",
+        "own": "on its own",
+    }
+    exits = tuple(Exit(0, 0, 41, None, "SIGKILL", r != "own", r) for r in reasons)
+    text = timeline(dataclasses.replace(make_trial(), exits=exits), 120)
+    for said in reasons.values():
+        assert text.count(f"by SIGKILL, {said}\n") == 1
+
+
+def test_a_strategy_that_saves_on_a_notice_is_told_from_one_that_does_not() -> None:
+    def said(strategy: str, saved: bool) -> str:
+        record = make_trial(cell=make_cell(strategy=strategy))
+        return timeline(dataclasses.replace(record, preemption_save=saved), 120)
+
+    assert "after the notice every worker saved" in said("suspend-resume", True)
+    assert "after the notice not every worker saved" in said("suspend-resume", False)
+    assert "restart does not save on a notice" in said("restart", False)
+
+
+def test_a_trial_without_an_injection_says_nothing_of_what_came_after_it() -> None:
+    whole = make_trial()
+    record = dataclasses.replace(
+        failed_trial(0, outcome="invalid"), pids=whole.pids, exits=whole.exits
+    )
+    text = timeline(record)
+    assert text.count("nothing was injected") == 3
+    for word in ("kept its process", "from the failure", "  nothing\n"):
+        assert word not in text
+
+
+def test_a_simulated_loss_is_said_to_be_one() -> None:
+    cell = make_cell(strategy="pathways:shrink,back=1s")
+    record = dataclasses.replace(make_trial(cell=cell), simulated=True)
+    said = "a slice was lost (simulated)"
+    text = timeline(record)
+    assert said in text and "victim slice 1" in text
+    line = next(x for x in table(make_run([record])).splitlines() if said in x)
+    assert line.rstrip().endswith("one controller over 3 slices")
+    assert "simulated" not in table(make_run()) + timeline(make_trial())
+
+
+def test_what_was_compared_within_a_tolerance_is_counted_apart() -> None:
+    text = " ".join(timeline(grown_trial(), 120).split())
+    assert "equal, in part within a tolerance: 40 losses bit for bit and 20 within" in text
+
+
+def test_digests_are_short_and_a_difference_is_said_once() -> None:
+    said = f"step 45: final state is {'3d1dd433' * 4}, expected {'35ca577b' * 4}"
+    check = Verification(False, "r", 1, 1, 1, True, said)
+    record = dataclasses.replace(make_trial(), outcome="diverged", error=said, verify=check)
+    text = timeline(record, 120)
+    assert text.count("final state is 3d1dd433…, expected 35ca577b…") == 1
+    assert "3d1dd433…" in table(make_run([record]), 120)
+
+
+def test_a_state_that_came_from_elsewhere_than_its_source_says_is_shown() -> None:
+    def said(source: str, tier: str) -> str:
+        record = make_trial(cell=make_cell(state_source=source))
+        return timeline(dataclasses.replace(record, restore_tier=tier), 120)
+
+    assert "state from storage, and not from peer" in said("peer", "storage")
+    assert "state from memory\n" in said("snapshot", "memory")
+    assert "state from storage\n" not in said("storage", "storage")
+
+
+def test_damage_in_the_journal_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "journal" / "0000"
+    folder.mkdir(parents=True)
+    lines = [
+        {"t": 1, "event": "journal", "worker": None, "attempt": 0, "schema": 1},
+        {"t": 2, "event": "damage", "worker": None, "attempt": 0, "what": "bit-flip", "step": 10,
+         "file": "10/state/d/9a", "offset": 574, "bit": 0, "array": "optimizer.0.mu"},
+    ]  # fmt: skip
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder / "supervisor.0.jsonl").write_text(text, "utf-8")
+    shown = " ".join(timeline(make_trial(), 120, run_path=tmp_path).split())
+    assert (
+        "damaged: bit-flip, step 10, array optimizer.0.mu, file 10/state/d/9a at byte 574" in shown
+    )
+
+
+def test_names_in_a_table_are_broken_between_words() -> None:
+    cells = [
+        make_cell(strategy="suspend-resume", state_source="snapshot", fault="preempt:500ms"),
+        make_cell(strategy="pathways:shrink,back=1s", state_source="storage", fault="kill"),
+    ]
+    text = table(make_run([make_trial(i, cell=c) for i, c in enumerate(cells)]))
+    for word in ("suspend-resume", "preempt:500ms", "pathways:shrink,", "back=1s"):
+        assert text.count(word) == 2
+    assert "rdv rendezvous" in text
+    assert "rdv rendezvous" not in table(make_run(), 120)
+
+
+def test_a_soak_says_what_its_jobs_came_to() -> None:
+    trials = soak_trials(2)
+    again = Exit(2, 0, 77, None, "SIGKILL", True, "inject")
+    trials[1] = dataclasses.replace(trials[1], exits=(*trials[1].exits, again))
+    said = "job 0000, elastic: goodput 87.4 %, 2 of 2 injections recovered, "
+    assert f"{said}further kills in recoveries: 1" in table(make_run(trials), 120)
+    assert "1 further kill struck in its recovery" in timeline(trials[1])
+    assert "further kill" not in timeline(trials[0])
 
 
 def test_a_run_without_trials_and_with_lost_lines_says_so() -> None:

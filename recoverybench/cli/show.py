@@ -38,7 +38,7 @@ def command(run: Path, trial: str | None, output: str) -> None:
     if record is None:
         terminal.run_table(loaded, Console())
     else:
-        terminal.trial_timeline(record, Console())
+        terminal.trial_timeline(record, Console(), run_path=loaded.path)
 
 
 def _plain(run: Run) -> dict[str, Any]:
@@ -49,11 +49,13 @@ def _plain(run: Run) -> dict[str, Any]:
 
 def _find(run: Run, trial: str) -> TrialRecord:
     """The record of a trial by its id. Raises `UsageError` where the run has none."""
-    from recoverybench.errors import unknown_name
+    from recoverybench.errors import bad_value, unknown_name
 
     by_id = {record.trial: record for record in run.trials}
     if trial.isdigit():
         trial = trial.zfill(4)
+    if parts := [name for name in by_id if name.startswith(f"{trial}.")]:
+        raise bad_value("--trial", trial, f"one of its injections: {', '.join(parts)}")
     if trial not in by_id:
         raise unknown_name("--trial", trial, by_id)
     return by_id[trial]

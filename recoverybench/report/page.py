@@ -31,8 +31,8 @@ from recoverybench.report.prose import LIMITS, METHOD, basis, chart_in_words, no
 from recoverybench.report.rows import LEVEL, Row, rows_of
 from recoverybench.report.saves import sweeps
 from recoverybench.report.settings import constants_of, settings_of
-from recoverybench.report.soaks import soaks_of
 from recoverybench.results.store import Run
+from recoverybench.soaks import soaks_of
 from recoverybench.vocabulary import OUTCOMES, PHASES
 
 _FAILURES_SHOWN = 50

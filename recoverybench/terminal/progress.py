@@ -18,7 +18,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from recoverybench.labels import outcome_name, seconds
+from recoverybench.labels import outcome_name, seconds, short_digests
 from recoverybench.records import TrialRecord
 from recoverybench.terminal.text import plain
 
@@ -106,7 +106,7 @@ class Progress:
         if record.recovery_s is not None:
             line.append(f"  {seconds(record.recovery_s)}")
         if record.error:
-            line.append_text(plain(f"  {record.error}", "dim"))
+            line.append_text(plain(f"  {short_digests(record.error)}", "dim"))
         self._console.print(line, overflow="ellipsis", no_wrap=True)
 
     def note(self, text: str) -> None:

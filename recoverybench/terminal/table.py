@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -16,13 +17,18 @@ from recoverybench.labels import (
     cell_label,
     constant_factors,
     fixed,
+    one_controller,
     outcome_name,
+    processes_words,
     seconds,
+    short_digests,
+    struck_words,
     unmeasured,
     varying_factors,
 )
 from recoverybench.records import TrialRecord
 from recoverybench.results.store import Run
+from recoverybench.soaks import soaks_of
 from recoverybench.stats import CellSummary, Spread, summarise
 from recoverybench.terminal.text import clean, plain
 from recoverybench.vocabulary import PHASES
@@ -37,6 +43,8 @@ _SHORT = {
     "catch_up": "catch",
 }
 """Phase names for a column of five characters."""
+
+_LEGEND = "tear teardown, repl replace, rdv rendezvous, rest restore, comp compile"
 
 _WIDE = 100
 """From this width on, columns have their full names."""
@@ -57,10 +65,15 @@ def run_table(run: Run, console: Console) -> None:
         return
     console.print(_constants(cells))
     console.print()
-    console.print(_results(names, summaries, console.width >= _WIDE))
+    wide = console.width >= _WIDE
+    console.print(_results(names, summaries, console.width))
+    for line in (*_simulated(run.trials), *_soaks(run)):
+        console.print(line)
     console.print()
     console.print(plain("median seconds of each phase", "dim"))
-    console.print(_phases(names, summaries, console.width >= _WIDE))
+    console.print(_phases(names, summaries, console.width))
+    if not wide:
+        console.print(plain(_LEGEND, "dim"))
     if failures := _failures(names, summaries, run.trials):
         console.print()
         console.print(Text("what became of the trials", style="dim"))
@@ -102,43 +115,85 @@ def _constants(cells: Sequence[Cell]) -> Text:
     return text
 
 
-def _results(names: Sequence[str], summaries: Sequence[CellSummary], wide: bool) -> Table:
-    table = _table()
-    table.add_column("cell", overflow="fold")
-    table.add_column("recovered", justify="right")
-    table.add_column("recovery, s\n(min to max)", justify="right", no_wrap=True)
-    table.add_column("to progress" if wide else "progress", justify="right", no_wrap=True)
-    table.add_column("lost steps" if wide else "lost", justify="right", no_wrap=True)
-    if wide:
-        table.add_column("unattributed", justify="right", no_wrap=True)
-    for name, summary in zip(names, summaries, strict=True):
-        cells = [
-            plain(name, "bold"),
+def _simulated(trials: Sequence[TrialRecord]) -> list[Text]:
+    """What was not really done, and to what, a line for each kind."""
+    simulated = [(t.cell, t.cell.strategy.partition(":")[0]) for t in trials if t.simulated]
+    said = (
+        f"{strategy}: {struck_words(cell)}, {processes_words(cell)}"
+        if one_controller(cell)
+        else f"{strategy}: the fault was simulated"
+        for cell, strategy in simulated
+    )
+    return [plain(text, "yellow") for text in dict.fromkeys(said)]
+
+
+def _soaks(run: Run) -> list[Text]:
+    """What each job that was struck again and again came to as a whole."""
+    return [
+        plain(
+            f"job {one.job}, {one.label}: goodput {one.goodput}, {one.recovered} of "
+            f"{one.injections} injections recovered, further kills in recoveries: {one.again}"
+        )
+        for one in soaks_of([run])
+    ]
+
+
+def _results(names: Sequence[str], summaries: Sequence[CellSummary], width: int) -> Table:
+    wide = width >= _WIDE
+    heads = ["recovered", "recovery, s\n(min to max)"]
+    heads += ["to progress", "lost steps", "unattributed"] if wide else ["progress", "lost"]
+    rows = [
+        [
             _rate(summary),
             _times(summary.recovery_s),
             Text(_median(summary.time_to_progress_s)),
             Text(_whole(summary.lost_steps)),
+            *([Text(_share(summary))] if wide else []),
         ]
-        if wide:
-            cells.append(Text(_share(summary)))
-        table.add_row(*cells)
-    return table
+        for summary in summaries
+    ]
+    return _table(names, heads, rows, width)
 
 
-def _phases(names: Sequence[str], summaries: Sequence[CellSummary], wide: bool) -> Table:
-    table = _table()
+def _phases(names: Sequence[str], summaries: Sequence[CellSummary], width: int) -> Table:
+    wide = width >= _WIDE
+    heads = [p.replace("_", " ") if wide else _SHORT.get(p, p) for p in PHASES]
+    rows = [[Text(_median(s.phases.get(phase))) for phase in PHASES] for s in summaries]
+    return _table(names, heads, rows, width)
+
+
+def _table(
+    names: Sequence[str], heads: Sequence[str], rows: Sequence[Sequence[Text]], width: int
+) -> Table:
+    """A line a cell; its name has the room that the numbers leave."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("cell", overflow="fold")
-    for phase in PHASES:
-        name = phase.replace("_", " ") if wide else _SHORT.get(phase, phase)
-        table.add_column(name, justify="right", no_wrap=True)
-    for name, summary in zip(names, summaries, strict=True):
-        values = (_median(summary.phases.get(phase)) for phase in PHASES)
-        table.add_row(plain(name, "bold"), *(Text(v) for v in values))
+    free = width - 1
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="right", no_wrap=True)
+        lines = [*head.split("\n"), *(row[i].plain for row in rows)]
+        free -= 2 + max(map(len, lines))  # a blank before and after each
+    for name, row in zip(names, rows, strict=True):
+        table.add_row(Text(_fitted(name, free), "bold"), *row)
     return table
 
 
-def _table() -> Table:
-    return Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+def _fitted(name: str, width: int) -> str:
+    """A name on lines of at most `width` characters, broken between words.
+
+    A word that is too long by itself is broken after a comma, a colon or a hyphen.
+    """
+    lines = [""]
+    for word in re.findall(r"\S+(?: ·)?", clean(name)):
+        parts = [word] if len(word) <= width else re.findall(r"[^,:-]*[,:-]|[^,:-]+", word)
+        joint = " "
+        for part in parts:
+            if lines[-1] and len(lines[-1] + joint + part) <= width:
+                lines[-1] += joint + part
+            else:
+                lines.append(part)
+            joint = ""
+    return "\n".join(lines[1:])
 
 
 def _failures(
@@ -155,9 +210,9 @@ def _failures(
         counts = (f"{count} {outcome_name(o)}" for o, count in summary.outcomes.items())
         line.append(": " + ", ".join(counts))
         lines.append(line)
-        said = [t for t in trials if t.cell == summary.cell and t.error]
-        if said:
-            lines.append(plain(f"  trial {said[0].trial}: {said[0].error}", "dim"))
+        said = ((t.trial, t.error) for t in trials if t.cell == summary.cell and t.error)
+        for trial, error in list(said)[:1]:
+            lines.append(plain(f"  trial {trial}: {short_digests(error)}", "dim"))
     return lines
 
 

@@ -9,19 +9,30 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from recoverybench.damage import damage_words
 from recoverybench.labels import (
     FACTOR_NAMES,
     NONE,
+    exit_reason,
     factor_value,
+    losses_words,
     mechanism_name,
+    notice_words,
+    one_controller,
     outcome_name,
     phase_name,
+    processes_words,
     seconds,
+    short_digests,
     stop_words,
+    struck_again,
+    struck_words,
+    tier_words,
     tolerance_words,
     transition_words,
+    victim_words,
 )
-from recoverybench.records import Exit, Span, TrialRecord
+from recoverybench.records import Exit, Span, TrialRecord, Verification
 from recoverybench.terminal.text import clean, plain
 from recoverybench.vocabulary import MILESTONES, PHASES
 
@@ -45,9 +56,12 @@ def trial_timeline(record: TrialRecord, console: Console, *, run_path: Path | No
     Args:
         record: the trial.
         console: where to; 80 columns are enough.
-        run_path: the run's directory, to name the files of this trial.
+        run_path: the run's directory, to name the files of this trial and to say what its
+            journal knows of damage.
     """
-    for part in (_head(record), _phases(record, console), _lanes(record, console)):
+    damage = [] if run_path is None else damage_words(run_path, record.trial)
+    _print(console, [*_head(record), *(plain(text) for text in damage)])
+    for part in (_phases(record, console), _lanes(record, console)):
         _print(console, part)
     _print(console, _evidence(record))
     _print(console, _verification(record))
@@ -74,18 +88,28 @@ def _head(record: TrialRecord) -> list[Text]:
     factors = (f"{FACTOR_NAMES[f]} {factor_value(f, value)}" for f, value in cell.items())
     lines = [first, plain(", ".join(factors), "dim")]
     if record.error:
-        lines.append(plain(f"error: {record.error}", "red"))
-    victim = NONE if record.victim is None else f"worker {record.victim}"
-    lines.append(
-        Text(
-            f"victim {victim}, last step before {_or_none(record.step_before)}, "
-            f"back at {_or_none(record.restored_step)}, lost steps {_or_none(record.lost_steps)}"
+        lines.append(plain(f"error: {short_digests(record.error)}", "red"))
+    if record.t_inject is None:
+        lines.append(Text("nothing was injected", style="yellow"))
+    else:
+        lines.append(
+            Text(
+                f"victim {victim_words(record)}, last step before {_or_none(record.step_before)}, "
+                f"back at {_or_none(record.restored_step)}, "
+                f"lost steps {_or_none(record.lost_steps)}"
+            )
         )
-    )
     lines += [plain(text) for text in _more(record)]
     if record.simulated:
-        lines.append(Text("the fault was simulated", style="yellow"))
+        lines.append(plain(_simulated(record), "yellow"))
     return lines
+
+
+def _simulated(record: TrialRecord) -> str:
+    """What was simulated."""
+    if one_controller(record.cell):
+        return f"{struck_words(record.cell)}; {processes_words(record.cell)}"
+    return "the fault was simulated"
 
 
 def _more(record: TrialRecord) -> Iterator[str]:
@@ -96,18 +120,18 @@ def _more(record: TrialRecord) -> Iterator[str]:
         yield f"{record.recoveries} recoveries were begun; the last one counts"
     for transition in record.transitions:
         yield transition_words(transition)
-    if record.restore_tier not in (None, "storage"):
-        received = record.restore_received_bytes or 0
-        yield f"state from {record.restore_tier}, {received} bytes received from other workers"
+    if tier := tier_words(record):
+        yield tier
     if record.harmless:
         yield f"nothing was lost by the fault; false alarms: {record.false_alarms}"
-    if record.preemption_save is not None:
-        said = "every worker saved" if record.preemption_save else "not every worker saved"
-        yield f"after the notice {said} and stopped"
+    if notice := notice_words(record):
+        yield notice
     if soak := record.soak:
         goodput = NONE if soak["goodput"] is None else f"{100 * soak['goodput']:.1f} %"
         number = f"injection {soak['index'] + 1} of {soak['injections']}"
         yield f"{number} in this job, goodput of the whole job {goodput}"
+        if again := struck_again(record):
+            yield f"{again} further {'kill' if again == 1 else 'kills'} struck in its recovery"
 
 
 def _phases(record: TrialRecord, console: Console) -> list[Text]:
@@ -133,6 +157,11 @@ def _lanes(record: TrialRecord, console: Console) -> list[Text]:
     Spans of one name share a line.
     """
     low, high = window = _window(record)
+    if record.t_inject is None:
+        return [
+            Text("what each process was doing", style="bold"),
+            Text("nothing was injected, so there is no moment to count from"),
+        ]
     lines = [Text(f"what each process was doing, {_scale(window)}", style="bold")]
     inside = [s for s in record.spans if s.end_s > low and s.start_s < high]
     inside.sort(key=_lane)
@@ -167,7 +196,8 @@ def _evidence(record: TrialRecord) -> list[Text]:
                 f"{by}: {item.detail}{first}"
             )
         )
-    return lines if len(lines) > 1 else [*lines, Text("  nothing")]
+    nothing = "  nothing" if record.t_inject is not None else "  nothing was injected"
+    return lines if len(lines) > 1 else [*lines, Text(nothing)]
 
 
 def _verification(record: TrialRecord) -> list[Text]:
@@ -176,25 +206,30 @@ def _verification(record: TrialRecord) -> list[Text]:
     if check is None or check.passed is None:
         lines.append(Text("  nothing could be compared", style="yellow"))
     else:
-        verdict = Text("  equal" if check.passed else "  different")
-        verdict.stylize("green" if check.passed else "bold red")
-        verdict.append(
-            f": {check.losses_compared} losses, {check.digests_compared} state digests, "
-            f"{check.samples_checked} samples compared",
-            "not bold default",
-        )
-        lines.append(verdict)
+        lines.append(_verdict(check))
     if check is not None and check.tolerance is not None:
         lines.append(plain(f"  {tolerance_words(check)}"))
-    if check is not None and check.first_difference:
-        lines.append(plain(f"  first difference: {check.first_difference}"))
-    lines += [plain(f"  restore tried: {text}") for text in record.restore_tried]
+    if check is not None and check.first_difference and check.first_difference != record.error:
+        lines.append(plain(f"  first difference: {short_digests(check.first_difference)}"))
+    lines += [plain(f"  restore tried: {short_digests(text)}") for text in record.restore_tried]
     return lines
+
+
+def _verdict(check: Verification) -> Text:
+    near = "" if check.tolerance is None else ", in part within a tolerance"
+    verdict = Text(f"  equal{near}" if check.passed else "  different")
+    verdict.stylize("green" if check.passed else "bold red")
+    return verdict.append(
+        f": {losses_words(check.losses_compared, check.losses_within)}, "
+        f"{check.digests_compared} state digests, {check.samples_checked} samples compared",
+        "not bold default",
+    )
 
 
 def _processes(record: TrialRecord) -> list[Text]:
     lines = [Text("processes", style="bold")]
-    to_the_end = {item.pid for item in record.exits if item.reason == "end"}
+    broken = record.t_inject is not None  # without it there was nothing to survive
+    to_the_end = {item.pid for item in record.exits if item.reason == "end" and broken}
     for worker, pids in sorted(record.pids.items()):
         kept = ", kept its process" if len(pids) == 1 and pids[0] in to_the_end else ""
         lines.append(plain(f"  worker {worker}: pid {' then '.join(map(str, pids))}{kept}"))
@@ -214,10 +249,8 @@ def _exit_words(item: Exit) -> str:
     how = f"code {item.code}" if item.code is not None else "did not end"
     if item.signal:
         how = f"by {item.signal}"
-    reasons = {"inject": "the injection", "teardown": "teardown", "end": "end of the job"}
-    why = reasons.get(item.reason, "on its own")
     attempt = f"worker {item.worker}, attempt {item.attempt} (pid {item.pid})"
-    return f"{attempt}: {how}, {why}"
+    return f"{attempt}: {how}, {exit_reason(item.reason)}"
 
 
 def _first(record: TrialRecord) -> object:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recoverybench.labels import NONE, cell_label, seconds, varying_factors
+from recoverybench.labels import NONE, cell_label, seconds, struck_again, varying_factors
 from recoverybench.records import TrialRecord
 from recoverybench.results.store import Run
 from recoverybench.stats import spread
@@ -18,14 +18,15 @@ class SoakRow:
 
     Attributes:
         job: id of the job. label: its cell. injections, recovered: trials it yielded, and how
-            many of them recovered. median: recovery time of those. goodput, wall, steps: of
-            the whole job.
+            many of them recovered. again: further kills, which fell into recoveries. median:
+            recovery time of those that recovered. goodput, wall, steps: of the whole job.
     """
 
     job: str
     label: str
     injections: int
     recovered: int
+    again: int
     median: str
     goodput: str
     wall: str
@@ -54,6 +55,7 @@ def _row(job: str, trials: Sequence[TrialRecord], varying: Sequence[str]) -> Soa
         label=cell_label(trials[0].cell, varying),
         injections=int(whole.get("injections", len(trials))),
         recovered=len(back),
+        again=sum(map(struck_again, trials)),
         median=seconds(times.median if times else None),
         goodput=NONE if goodput is None else f"{100 * goodput:.1f} %",
         wall=seconds(whole.get("wall_s")),
