@@ -1,4 +1,4 @@
-"""What measuring costs a step: the journal's line and the board's cell."""
+"""What measuring costs a step: the journal's line, the board's cells, the look for a hold."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ def cost_of_a_step_s() -> float:
         for _ in range(ROUNDS):
             start = time.perf_counter()
             for step in range(LINES):
+                hold = None
+                if hold == f"step:{step}":  # where the loop looks whether it is to stop
+                    raise AssertionError
                 t0 = time.monotonic_ns()
+                board.begin(0, step)
                 t = time.monotonic_ns()
                 journal.log(
                     "step", t, step=step, loss=3.25, loss_bits="40500000", samples=samples, t0=t0
                 )
-                board.set(0, step)
+                board.complete(0, step)
             rounds.append((time.perf_counter() - start) / LINES)
         journal.close()
         return statistics.median(rounds)
