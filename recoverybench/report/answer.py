@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from recoverybench.labels import fault_words, outcome_name, seconds
+from recoverybench.labels import losses_words, one_controller, outcome_name, seconds, struck_words
 from recoverybench.report.rows import Row
 
 _SPELLED_OUT = 4
@@ -36,7 +36,7 @@ def answer(rows: Sequence[Row]) -> Markup:
 
 
 def verified(rows: Sequence[Row]) -> str:
-    """What stands behind the word "recovered" in this run: how much was compared."""
+    """What stands behind the word "recovered" in this run: how much was compared, and how."""
     checks = [t.verify for r in rows for t in r.trials if t.verify is not None]
     judged = [v for v in checks if v.passed is not None]
     if not rows:
@@ -47,21 +47,23 @@ def verified(rows: Sequence[Row]) -> str:
     digests = sum(v.digests_compared for v in judged)
     samples = sum(v.samples_checked for v in judged)
     passed = sum(v.passed is True for v in judged)
-    verdict = (
-        "everything was equal"
-        if passed == len(judged)
-        else f"everything was equal in {passed} of {len(judged)} trials"
-    )
+    within = sum(v.losses_within for v in judged)
+    near = any(v.tolerance is not None for v in judged)
+    equal = "everything agreed, in part within a tolerance" if near else "everything was equal"
+    verdict = equal if passed == len(judged) else f"{equal} in {passed} of {len(judged)} trials"
     return (
-        f"Compared with fault-free training: {losses:,} losses, {digests:,} state digests and "
-        f"{samples:,} samples; {verdict}."
+        f"Compared with fault-free training: {losses_words(losses, within)}, {digests:,} state "
+        f"digests and {samples:,} samples; {verdict}."
     )
 
 
 def _when(rows: Sequence[Row]) -> str:
-    faults = {r.cell.fault.split(":", 1)[0] for r in rows}
-    first = rows[0].cell.fault
-    return "after " + (fault_words(first) if len(faults) == 1 else "a failure")
+    """What was done, where all rows have one fault; under one controller it is another thing."""
+    faults = {(r.cell.fault.partition(":")[0], one_controller(r.cell)) for r in rows}
+    if len({name for name, _ in faults}) > 1:
+        return "after a failure"
+    first = {one_controller(r.cell): struck_words(r.cell) for r in rows}
+    return "after " + ", or ".join(first[kind] for kind in sorted(first))
 
 
 def _each(back: Sequence[Row], lost: Sequence[Row], when: str) -> Markup:
@@ -93,19 +95,37 @@ def _each(back: Sequence[Row], lost: Sequence[Row], when: str) -> Markup:
 
 
 def _extremes(rows: Sequence[Row], back: Sequence[Row], k: int, n: int, when: str) -> Markup:
-    fast, slow = back[0], back[-1]
     text = Markup("{} of {} trials recovered {}, over {} cells. ").format(k, n, when, len(rows))
-    text += Markup("Fastest was <code>{}</code> at <strong>{}</strong> ({})").format(
-        fast.label, seconds(fast.median_s), _rate(fast)
-    )
-    if slow is not fast:
-        text += Markup(", slowest <code>{}</code> at <strong>{}</strong> ({})").format(
-            slow.label, seconds(slow.median_s), _rate(slow)
-        )
-    text += "."
+    text += _ranked(rows, back)
     if k < n:
         text += Markup(" The others: {}.").format(_outcomes(rows, failures=True))
     return text
+
+
+def _ranked(rows: Sequence[Row], back: Sequence[Row]) -> Markup:
+    """The fastest and the slowest cell, among those with one fault at one moment.
+
+    It is the fault and trigger with the most recovered cells: another fault is another task.
+    """
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in back:
+        groups[row.cell.fault, row.cell.trigger].append(row)
+    (fault, trigger), alike = max(groups.items(), key=lambda item: len(item[1]))
+    if len(alike) < 2:
+        return Markup("No two of the cells that recovered have one fault and trigger to rank by.")
+    fast, slow = alike[0], alike[-1]
+    everywhere = len({(r.cell.fault, r.cell.trigger) for r in rows}) == 1
+    text = Markup("")
+    if not everywhere:
+        text = Markup("Of the {} that recovered from <code>{}</code> at <code>{}</code>, ").format(
+            len(alike), fault, trigger
+        )
+    text += Markup("{} was <code>{}</code> at <strong>{}</strong> ({})").format(
+        "Fastest" if everywhere else "fastest", fast.label, seconds(fast.median_s), _rate(fast)
+    )
+    return text + Markup(", slowest <code>{}</code> at <strong>{}</strong> ({}).").format(
+        slow.label, seconds(slow.median_s), _rate(slow)
+    )
 
 
 def _rate(row: Row) -> str:

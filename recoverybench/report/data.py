@@ -13,7 +13,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from recoverybench.cells import Cell
-from recoverybench.labels import mechanism_name, stop_words, transition_words
+from recoverybench.damage import damage_words
+from recoverybench.labels import (
+    EXIT_REASONS,
+    mechanism_name,
+    notice_words,
+    stop_words,
+    struck_again,
+    tier_words,
+    transition_words,
+    victim_words,
+)
 from recoverybench.records import TrialRecord
 from recoverybench.results.store import Run
 from recoverybench.vocabulary import EVIDENCE, MILESTONES, PHASES
@@ -41,18 +51,26 @@ def payload(runs: Sequence[Run]) -> dict[str, Any]:
     return {
         "phases": PHASES,
         "milestones": MILESTONES,
+        "reasons": EXIT_REASONS,
         "mechanisms": {name: mechanism_name(name) for name in EVIDENCE},
         "runs": [run.info.as_dict() for run in runs],
         "cells": [c.as_dict() for c in cells],
         "trials": trials,
-        "notes": [_notes(trial) for run in runs for trial in run.trials],
+        "victims": [victim_words(trial) for run in runs for trial in run.trials],
+        "notes": [_notes(run, trial) for run in runs for trial in run.trials],
     }
 
 
-def _notes(trial: TrialRecord) -> list[str]:
+def _notes(run: Run, trial: TrialRecord) -> list[str]:
     """What only some trials have, in words; one list a trial, in their order."""
-    stopped = [] if trial.stopped is None else [stop_words(trial.stopped)]
-    return [*stopped, *(transition_words(t) for t in trial.transitions)]
+    again = struck_again(trial) if trial.soak is not None else 0
+    return [
+        *damage_words(run.path, trial.trial),
+        *([] if trial.stopped is None else [stop_words(trial.stopped)]),
+        *([f"further kills that struck in the recovery: {again}"] if again else []),
+        *filter(None, (tier_words(trial), notice_words(trial))),
+        *(transition_words(t) for t in trial.transitions),
+    ]
 
 
 def embed(value: Any) -> str:

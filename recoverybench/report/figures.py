@@ -13,8 +13,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from recoverybench.labels import outcome_name, phase_name, seconds
-from recoverybench.report.rows import Row
+from recoverybench.labels import outcome_name, phase_name, seconds, short_digests
+from recoverybench.report.rows import Row, mark_of
 from recoverybench.vocabulary import PHASES, RECOVERY_PHASES
 
 Figure = dict[str, Any]
@@ -27,6 +27,13 @@ _RUN_COLOURS = 5
 """Colours that the page has for runs; a sixth run begins again."""
 _MEDIAN = 0.33
 """Half the height of the bar at the median, in rows."""
+_SYMBOLS = {
+    "cross": "x-thin",
+    "wrong": "circle",
+    "nothing": "circle-open",
+    "dot": "circle",
+}
+"""What `rows.mark_of` says -> Plotly's name of the symbol."""
 _ROW_PX = 58
 """Height of a row, in pixels."""
 
@@ -34,8 +41,8 @@ _ROW_PX = 58
 def recovery_figure(rows: Sequence[Row], *, several: bool = False) -> Figure:
     """Recovery time per cell: a dot for every trial, a bar at the median, the rate beside it.
 
-    With `several` runs, each has a colour. Trials without a recovery time stand as crosses in
-    a lane of their own at the right.
+    With `several` runs, each has a colour. Trials without a recovery time stand in a lane of
+    their own at the right: a cross only where the training never went on.
     """
     times = [t for r in rows for t in r.times]
     failed = any(len(r.trials) > len(r.times) for r in rows)
@@ -45,7 +52,7 @@ def recovery_figure(rows: Sequence[Row], *, several: bool = False) -> Figure:
         if row.median_s is not None:
             data.append(_median(y, row))
         if len(row.trials) > len(row.times):
-            data.append(_crosses(y, row))
+            data.append(_without(y, row))
     layout = _layout(rows)
     layout["xaxis"] = _time_axis(times) | {"domain": [0, 0.86 if failed else 1]}
     if failed:
@@ -54,7 +61,7 @@ def recovery_figure(rows: Sequence[Row], *, several: bool = False) -> Figure:
             "range": [0, 1],
             "showticklabels": False,
             "showgrid": False,
-            "title": {"text": "no recovery"},
+            "title": {"text": "no recovery time"},
         }
     layout["annotations"] = [_beside(y, r.rate, _main(r)) for y, r in enumerate(rows)]
     return {"data": data, "layout": layout}
@@ -136,28 +143,38 @@ def _median(y: int, row: Row) -> dict[str, Any]:
     }
 
 
-def _crosses(y: int, row: Row) -> dict[str, Any]:
-    failed = [t for t in row.trials if t.recovery_s is None and t.outcome != "no_effect"]
+def _without(y: int, row: Row) -> dict[str, Any]:
+    """Trials that have no recovery time."""
+    found = [t for t in row.trials if t.recovery_s is None]
+    kinds = [mark_of(t) for t in found]
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": "no recovery",
+        "name": "no recovery time",
         "xaxis": "x2",
-        "x": [(i + 1) / (len(failed) + 1) for i in range(len(failed))],
-        "y": [y] * len(failed),
+        "x": [(i + 1) / (len(found) + 1) for i in range(len(found))],
+        "y": [y] * len(found),
         "customdata": [
             [
                 _escape(t.trial),
                 outcome_name(t.outcome),
-                _escape(t.error or ""),
+                _escape(short_digests(t.error or "")),
                 _escape(row.label),
                 row.trial_key(t),
             ]
-            for t in failed
+            for t in found
         ],
         "hovertemplate": "<b>%{customdata[1]}</b><br>trial %{customdata[0]}"
         "<br>%{customdata[2]}<extra></extra>",
-        "marker": {"symbol": "x-thin", "size": 9, "line": {"width": 2.5, "color": "--bad"}},
+        "marker": {
+            "symbol": [_SYMBOLS[kind] for kind in kinds],
+            "size": [9 if kind == "cross" else 11 for kind in kinds],
+            "color": ["--soft" if kind == "nothing" else "--bad" for kind in kinds],
+            "line": {
+                "width": [2.5 if kind == "cross" else 1 for kind in kinds],
+                "color": ["--bad" if kind == "cross" else "--soft" for kind in kinds],
+            },
+        },
     }
 
 

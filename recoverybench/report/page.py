@@ -18,16 +18,26 @@ from recoverybench.labels import (
     OUTCOME_MEANING,
     PHASE_MEANING,
     fixed,
+    one_controller,
     outcome_name,
     phase_name,
     seconds,
+    short_digests,
     unmeasured,
 )
 from recoverybench.report.answer import answer, verified
 from recoverybench.report.data import embed, payload
 from recoverybench.report.detection import detection_figure, settings_tried
 from recoverybench.report.figures import phases_figure, recovery_figure
-from recoverybench.report.prose import LIMITS, METHOD, basis, chart_in_words, notices
+from recoverybench.report.prose import (
+    LIMITS,
+    basis,
+    chart_in_words,
+    marks_in_words,
+    method,
+    method_head,
+    notices,
+)
 from recoverybench.report.rows import LEVEL, Row, rows_of
 from recoverybench.report.saves import sweeps
 from recoverybench.report.settings import constants_of, settings_of
@@ -69,12 +79,15 @@ def render(runs: Sequence[Run]) -> str:
         latency=seconds,
         sweeps=sweeps(runs),
         soaks=soaks_of(runs),
+        near=any(row.losses_within for row in rows),
         grown=any(row.grown != NONE for row in rows),
         failures=failures[:_FAILURES_SHOWN],
         more_failures=len(failures[_FAILURES_SHOWN:]),
         constants=constants_of(runs),
         runs=[settings_of(run) for run in runs],
-        method=METHOD,
+        marks=marks_in_words(rows),
+        method=method(rows),
+        method_head=method_head(rows),
         limits=LIMITS,
         level=LEVEL,
         fixed=fixed,
@@ -96,8 +109,11 @@ def render(runs: Sequence[Run]) -> str:
 
 def _question(rows: Sequence[Row]) -> str:
     """What the report answers; a machine that dies is not what every fault stands for."""
+    slices = [one_controller(row.cell) for row in rows]
     dies = all(row.cell.fault.partition(":")[0] == "kill" for row in rows)
     what = "A machine dies" if dies else "A worker fails"
+    if any(slices):
+        what = "A slice is lost" if dies and all(slices) else "A worker or a slice is lost"
     return f"{what} during distributed JAX training: what does it cost?"
 
 
@@ -145,7 +161,7 @@ def _failures(rows: Sequence[Row]) -> list[dict[str, str]]:
             "key": row.trial_key(trial),
             "label": row.label,
             "outcome": outcome_name(trial.outcome),
-            "error": trial.error or "",
+            "error": short_digests(trial.error or ""),
         }
         for row in rows
         for trial in row.trials

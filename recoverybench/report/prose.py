@@ -5,19 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from recoverybench.cells import FACTORS, Cell
-from recoverybench.labels import NONE, seconds
-from recoverybench.report.rows import Row
+from recoverybench.cells import Cell
+from recoverybench.labels import NONE, one_controller, seconds, shape_words, struck_words
+from recoverybench.report.rows import Row, mark_of
 from recoverybench.report.settings import machine_words
 from recoverybench.results.store import Run
 
-METHOD = (
+_PROCESSES = (
     "Workers are separate processes of one multi-controller JAX job, with real collectives, real "
     "checkpoints and real data. The fault is really done to them, or to the network or the storage "
     "that they use: “kill” ends a worker at once (SIGKILL), “hang” freezes it (SIGSTOP), “preempt” "
-    "announces the end, grants a grace period and then ends it. What was only simulated says so.",
-    "A trigger says when: “step:25” holds the victim exactly before step 25, so that every trial "
-    "breaks the same moment.",
+    "announces the end, grants a grace period and then ends it."
+)
+_SLICES = (
+    "Under “pathways” one process, the controller, holds the devices of all slices. The loss of a "
+    "slice is simulated there: every access to an array that had a part on it raises an error, as "
+    "it does where a slice is really lost. State, data and recovery are real."
+)
+_MOMENTS = {
+    "step": "“step:25” holds the victim exactly before step 25, so that every trial breaks the "
+    "same moment",
+    "time": "“time:2s” breaks it that long after every worker has completed its first step",
+    "random": "“random” breaks it at an instant that the trial's seed chooses",
+    "save": "“save” breaks it in a save, “save:3:torn” in the middle of its third file operation",
+    "rendezvous": "“rendezvous” breaks it while a job that is resumed meets",
+    "restore": "“restore” breaks it while a job that is resumed reads its state",
+    "compile": "“compile” breaks it while a job that is resumed compiles its step",
+}
+_REST = (
     "Recovery time runs from the moment the fault takes effect to the first training step that is "
     "completed after it; time to progress runs on to the first step that had not been completed "
     "before.",
@@ -32,7 +47,35 @@ METHOD = (
     "A trial that does not come back before the deadline stays in the success rate; it has no "
     "recovery time, and no median pretends otherwise.",
 )
-"""How it was measured, a paragraph a point."""
+
+
+def method(rows: Sequence[Row]) -> list[str]:
+    """How it was measured, a paragraph a point, of what these rows have in them."""
+    slices = [one_controller(row.cell) for row in rows]
+    used = dict.fromkeys(row.cell.trigger.partition(":")[0] for row in rows)
+    moments = [_MOMENTS[kind] for kind in used if kind in _MOMENTS] or [_MOMENTS["step"]]
+    return [
+        *([] if slices and all(slices) else [_PROCESSES]),
+        *([_SLICES] if any(slices) else []),
+        f"A trigger says when: {'; '.join(moments)}.",
+        *_REST,
+    ]
+
+
+def method_head(rows: Sequence[Row]) -> str:
+    """What a trial is, in one sentence; a soak is another thing than a single fault."""
+    soaks = [any(t.soak is not None for t in row.trials) for row in rows]
+    often = "again and again, each time when it trains again,"
+    once = "once on purpose at the moment that its trigger names"
+    how = once if not any(soaks) else often if all(soaks) else f"{once}, in a soak {often}"
+    job = "distributed training job"
+    if rows and all(one_controller(row.cell) for row in rows):
+        job = "training job of one controller over several slices"
+    return (
+        f"A real {job} is started, broken {how} and watched until it trains again and is proven "
+        "right, or until a deadline passes."
+    )
+
 
 LIMITS = (
     "Numbers from CPU workers on one machine say how the strategies compare and where their time "
@@ -72,8 +115,24 @@ def notices(runs: Sequence[Run]) -> list[str]:
         if run.dropped:
             lines.append(f"In the run {name}, {run.dropped} half-written line(s) were dropped.")
         if simulated := sum(t.simulated for t in run.trials):
-            lines.append(f"In the run {name}, the fault was simulated in {simulated} trial(s).")
+            said = dict.fromkeys(struck_words(t.cell) for t in run.trials if t.simulated)
+            lines.append(
+                f"In the run {name}, the fault was simulated in {simulated} trial(s): "
+                f"{', '.join(said)}."
+            )
     return lines
+
+
+def marks_in_words(rows: Sequence[Row]) -> str:
+    """What the marks of the first chart mean, but for the plain dot; those that occur."""
+    kinds = {mark_of(trial) for row in rows for trial in row.trials}
+    meanings = {
+        "cross": "A cross is a trial that never trained again.",
+        "wrong": "An orange dot is one that trained, but was not the same training, or is not to "
+        "be trusted.",
+        "nothing": "An open circle is one in which nothing had to recover.",
+    }
+    return " ".join(text for kind, text in meanings.items() if kind in kinds)
 
 
 def chart_in_words(rows: Sequence[Row]) -> str:
@@ -95,14 +154,10 @@ def day(created: str) -> str:
 
 def _job(cells: Sequence[Cell]) -> str:
     """Workload and topology, where there is one of each."""
-    known = {f: list(dict.fromkeys(getattr(c, f) for c in cells)) for f in FACTORS}
-    workload = _one(known["workload"], "workloads")
-    shape = _one(known["topology"], "topologies")
-    if shape.count("x") == 1 and shape.replace("x", "").isdigit():
-        workers, devices = shape.split("x")
-        shape = f"{workers} workers with {devices} device{'' if devices == '1' else 's'} each"
-    return f"{workload}, {shape}"
+    workload = _one([c.workload for c in cells], "workloads")
+    return f"{workload}, {_one([shape_words(c) for c in cells], 'shapes of the job')}"
 
 
 def _one(values: Sequence[str], plural: str) -> str:
-    return values[0] if len(values) == 1 else f"{len(values)} {plural}"
+    known = list(dict.fromkeys(values))
+    return known[0] if len(known) == 1 else f"{len(known)} {plural}"

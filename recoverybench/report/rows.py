@@ -14,6 +14,7 @@ from recoverybench.labels import (
     fixed,
     mechanism_name,
     outcome_name,
+    short_digests,
     varying_factors,
 )
 from recoverybench.records import TrialRecord, Verification
@@ -22,6 +23,23 @@ from recoverybench.stats import CellSummary, Spread, summarise
 
 LEVEL = 95
 """Per cent of the interval beside a success rate."""
+
+
+_UNTRUE = ("diverged", "silent_corruption", "restarted_from_scratch", "invalid")
+"""Outcomes of trials that may have trained to their end, and of which the time says nothing."""
+
+
+def mark_of(trial: TrialRecord) -> str:
+    """How a trial stands in the first chart: ``dot`` | ``wrong`` | ``nothing`` | ``cross``.
+
+    A cross never trained again; what was not the same training, or is not to be trusted, is
+    wrong; in nothing there was nothing to recover.
+    """
+    if trial.outcome == "recovered":
+        return "dot"
+    if trial.outcome == "no_effect":
+        return "nothing"
+    return "wrong" if trial.recovery_s is not None or trial.outcome in _UNTRUE else "cross"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +181,20 @@ class Row:
         if not checks:
             return "nothing to compare"
         passed = sum(v.passed is True for v in checks)
-        near = ", within a tolerance" if any(v.tolerance is not None for v in checks) else ""
+        near = (
+            ", in part within a tolerance" if any(v.tolerance is not None for v in checks) else ""
+        )
         return f"equal in {passed} of {len(checks)}{near}"
 
     @property
     def losses(self) -> int:
         """Losses compared, all trials together."""
         return sum(v.losses_compared for v in self.checks)
+
+    @property
+    def losses_within(self) -> int:
+        """Those of them that were compared within a tolerance, and not bit for bit."""
+        return sum(v.losses_within for v in self.checks)
 
     @property
     def digests(self) -> int:
@@ -183,8 +208,9 @@ class Row:
 
     @property
     def first_difference(self) -> str | None:
-        """The first difference that any of its trials found."""
-        return next((v.first_difference for v in self.checks if v.first_difference), None)
+        """The first difference that any of its trials found, with short digests."""
+        found = next((v.first_difference for v in self.checks if v.first_difference), None)
+        return None if found is None else short_digests(found)
 
     def trial_key(self, trial: TrialRecord) -> str:
         """What the page's address calls a trial: ``RUN/TRIAL``, the run by its position."""

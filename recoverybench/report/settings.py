@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from recoverybench.cells import FACTORS
 from recoverybench.labels import FACTOR_NAMES, NONE, constant_factors, seconds
 from recoverybench.results.store import Run
 
@@ -91,7 +92,7 @@ def _suite(run: Run) -> Pairs:
     suite = run.info.suite
     return [
         ("name", suite.name),
-        ("description", suite.description or NONE),
+        *_description(run),
         ("cells", str(len(suite.cells))),
         ("trials of each cell", str(suite.trials)),
         ("steps of the job", str(suite.steps)),
@@ -99,6 +100,16 @@ def _suite(run: Run) -> Pairs:
         ("deadline", seconds(suite.deadline_s)),
         ("training text", suite.data or "the workload's own"),
     ]
+
+
+def _description(run: Run) -> Pairs:
+    """What the suite says of itself; where options replaced its factors it no longer does."""
+    options = {f"--{f.removesuffix('_s').replace('_', '-')}" for f in FACTORS}
+    given = (word.partition("=")[0] for word in run.info.command)
+    replaced = dict.fromkeys(word for word in given if word in options)
+    if replaced:
+        return [("replaced by options", ", ".join(replaced))]
+    return [("description", run.info.suite.description or NONE)]
 
 
 def _words(name: str) -> str:

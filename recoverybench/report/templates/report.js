@@ -48,30 +48,52 @@
     return out;
   }
 
-  // On a narrow screen labels and rates move from the sides to a line above each row.
-  function narrowed(fig) {
+  // On a narrow screen labels and rates move from the sides to lines above each row.
+  function narrowed(fig, width) {
     const layout = fig.layout;
     const rows = layout.yaxis.tickvals;
+    const rates = new Map((layout.annotations || []).map((a) => [a.y, shortened(a.text)]));
+    const labels = rows.map((y, i) =>
+      stacked(layout.yaxis.ticktext[i].split("<br>"), rates.get(y) || "", Math.floor((width - 12) / 7.8)));
+    const lines = Math.max(1, ...labels.map((label) => label.length));
+    const high = 54 + 18 * lines; // of a row, in pixels
     const head = (y, x, anchor, text) => ({
-      xref: "paper", x, y: y - 0.3, xanchor: anchor, yanchor: "bottom", showarrow: false, text,
-      font: { size: 13 },
+      xref: "paper", x, y: y - 22 / high, xanchor: anchor, yanchor: "bottom", align: anchor,
+      showarrow: false, text, font: { size: 13 },
     });
-    const beside = layout.annotations || [];
-    layout.annotations = [
-      ...rows.map((y, i) =>
-        head(y, 0, "left", `<b>${layout.yaxis.ticktext[i].split("<br>").join(" ")}</b>`)),
-      ...beside.map((a) => head(a.y, 1, "right", shortened(a.text))),
-    ];
+    layout.annotations = rows.flatMap((y, i) => [
+      head(y, 0, "left", labels[i].map((line) => `<b>${line}</b>`).join("<br>")),
+      ...(rates.has(y) ? [head(y, 1, "right", rates.get(y))] : []),
+    ]);
+    const top = (22 + 18 * lines + 4) / high;
     layout.yaxis.showticklabels = false;
-    layout.yaxis.range = [rows.length - 0.5, -0.75];
-    layout.height = 72 * rows.length + 96;
+    layout.yaxis.range = [rows.length - 0.5, -top];
+    layout.height = high * (rows.length - 0.5 + top) + 54;
     layout.margin = { l: 6, r: 6, t: 8, b: 46 };
     for (const key of Object.keys(layout)) {
       const title = key.startsWith("xaxis") && layout[key].title;
-      if (title && title.text) title.text = title.text.replace(/ \(.*\)/, "").replace("no recovery", "failed");
+      if (title && title.text) title.text = title.text.replace(/ \(.*\)/, "").replace("no recovery time", "no time");
     }
     return fig;
   }
+
+  // A label on lines of `room` characters, of which the last one leaves room for what is beside it.
+  function stacked(parts, beside, room) {
+    const last = room - beside.replace(/<[^>]*>/g, "").length - 2;
+    const lines = [];
+    for (const part of parts.map((one) => clipped(one, room))) {
+      const joined = lines.length ? `${lines[lines.length - 1]} · ${part}` : "";
+      if (joined && plainLength(joined) <= room) lines[lines.length - 1] = joined;
+      else lines.push(part);
+    }
+    if (plainLength(lines[lines.length - 1]) > last) lines.push("");
+    return lines.map((line) => line || "&nbsp;");
+  }
+
+  const unescaped = (html) => html.replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
+  const plainLength = (html) => unescaped(html).length;
+  const clipped = (html, room) =>
+    (plainLength(html) <= room ? html : `${text(unescaped(html).slice(0, room - 1))}…`);
 
   // The two lines beside a row as one short one: "median 0.59 s" and "3/3 recovered" -> "0.59 s · 3/3".
   function shortened(twoLines) {
@@ -94,7 +116,7 @@
     fig.layout = themed(fig.layout);
     const overview = id === "recovery" || id === "stack";
     if (overview) fig.layout.margin.r = besideWidth(fig.layout.annotations || []);
-    if (overview && box.clientWidth < 560) fig = narrowed(fig);
+    if (overview && box.clientWidth < 560) fig = narrowed(fig, box.clientWidth);
     const done = Plotly.react(box, fig.data, fig.layout, config || plain);
     return done.then(() => box);
   }
@@ -319,38 +341,47 @@
 
   const who = (worker) => (worker == null ? "the supervisor" : `worker ${worker}`);
 
-  function verdict(v) {
+  // Eight digits of each digest: enough for people, who compare them by eye.
+  const shortDigests = (value) => String(value).replace(/\b([0-9a-f]{8})[0-9a-f]{24,}\b/g, "$1…");
+
+  function verdict(v, error) {
     if (!v || v.passed == null) return "nothing could be compared";
-    const what = `${v.losses_compared} losses, ${v.digests_compared} digests, ${v.samples_checked} samples`;
-    const near = v.tolerance == null ? "" : `; ${v.losses_within} losses within ${v.tolerance.toExponential(1)}${v.losses_beyond ? `, ${v.losses_beyond} only among the workers` : ""}`;
-    return v.passed ? `equal: ${what}${near}` : `different: ${v.first_difference || "see the data"}`;
+    if (!v.passed) {
+      return v.first_difference && v.first_difference === error
+        ? "different, see the error" : `different: ${shortDigests(v.first_difference || "see the data")}`;
+    }
+    const exact = v.losses_compared - v.losses_within;
+    const losses = v.losses_within ? `${exact} losses bit for bit and ${v.losses_within} within a tolerance` : `${exact} losses`;
+    const what = `${losses}, ${v.digests_compared} digests, ${v.samples_checked} samples`;
+    if (v.tolerance == null) return `equal: ${what}`;
+    const beyond = v.losses_beyond ? `, ${v.losses_beyond} later losses only among the workers` : "";
+    return `equal, in part within a tolerance of at most ${v.tolerance.toExponential(1)}: ${what}${beyond}`;
   }
 
   function exitWords(e) {
     const how = e.signal ? `by ${e.signal}` : e.code == null ? "did not end" : `with code ${e.code}`;
-    const why = { inject: "the injection", teardown: "ended by the strategy", end: "end of the job", own: "on its own" };
-    return `${how} (${why[e.reason] || e.reason})`;
+    return `${how} (${data.reasons[e.reason] || e.reason})`;
   }
 
   function facts(trial) {
     const box = byId("facts");
+    const position = data.trials.indexOf(trial);
+    const injected = trial.t_inject != null; // without it there was nothing to survive
     const survivors = Object.entries(trial.pids).filter(([, p]) => p.length === 1 && trial.exits.some((e) => e.pid === p[0] && e.reason === "end")).map(([w]) => w);
     box.replaceChildren(
       factTable("Result", [
         ["outcome", words(trial.outcome)],
-        ...(trial.error ? [["error", trial.error]] : []),
-        ["victim", trial.victim == null ? NONE : `worker ${trial.victim}`],
+        ...(trial.error ? [["error", shortDigests(trial.error)]] : []),
+        ...(injected ? [["victim", data.victims[position]]] : [["injection", "nothing was injected"]]),
         ["recovery time", seconds(trial.recovery_s)],
         ["time to progress", seconds(trial.time_to_progress_s)],
         ["unattributed", seconds(trial.unattributed_s)],
         ["steps", `${trial.step_before ?? NONE} before, back at ${trial.restored_step ?? NONE}, lost ${trial.lost_steps ?? NONE}`],
-        ["same training", verdict(trial.verify)],
+        ["same training", verdict(trial.verify, trial.error)],
         ...(trial.recoveries > 1 ? [["recoveries begun", `${trial.recoveries}, the last one counts`]] : []),
-        ...(trial.restore_tier ? [["state from", trial.restore_tier.replace(/\+/g, " and ")]] : []),
         ...(trial.harmless ? [["false alarms", trial.false_alarms]] : []),
-        ...(trial.preemption_save == null ? [] : [["saved on notice", trial.preemption_save ? "every worker" : "not every worker"]]),
-        ...data.notes[data.trials.indexOf(trial)].map((note) => ["also", note]),
-        ["kept their process", survivors.length ? survivors.map((w) => `worker ${w}`).join(", ") : "none"],
+        ...data.notes[position].map((note) => ["also", note]),
+        ...(injected ? [["kept their process", survivors.length ? survivors.map((w) => `worker ${w}`).join(", ") : "none"]] : []),
       ]),
       factTable("Milestones", marksOf(trial).map((m) => [words(m.name), seconds(m.at)])),
       factTable("What noticed it", trial.detection_evidence.map((e) => [
