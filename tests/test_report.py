@@ -18,6 +18,7 @@ from recoverybench.report.answer import answer, verified
 from recoverybench.report.data import embed
 from recoverybench.report.detection import detection_figure, settings_tried
 from recoverybench.report.figures import phases_figure, recovery_figure
+from recoverybench.report.prose import marks_in_words
 from recoverybench.report.rows import rows_of
 from recoverybench.report.saves import sweeps
 from recoverybench.results.store import Run
@@ -181,6 +182,64 @@ def test_verified_says_what_was_compared_and_where_it_differed() -> None:
     assert text.endswith("equal in 1 of 2 trials.")
 
 
+def test_verified_counts_apart_what_was_compared_within_a_tolerance() -> None:
+    text = verified(rows_of([make_run([grown_trial(), make_trial(1, rep=1)])]))
+    assert "100 losses bit for bit and 20 within a tolerance" in text
+    assert text.endswith("everything agreed, in part within a tolerance.")
+
+
+def test_cells_are_ranked_within_one_fault_and_trigger() -> None:
+    kills = [make_cell(strategy=s) for s in ("restart", "elastic", "hot-spare")]
+    others = [make_cell(fault="hang"), make_cell(trigger="random")]
+    trials = [make_trial(i, cell=c) for i, c in enumerate([*kills, *others])]
+    quick = dataclasses.replace(trials[3], recovery_s=0.01)
+    said = sentence(make_run([*trials[:3], quick, trials[4]]))
+    assert "Of the 3 that recovered from kill at step:25, fastest was hot-spare" in said
+    assert "slowest restart" in said
+    alone = [make_cell(fault=f) for f in ("kill", "hang", "nan", "exit", "stuck")]
+    said = sentence(make_run([make_trial(i, cell=c) for i, c in enumerate(alone)]))
+    assert "No two of the cells that recovered have one fault and trigger" in said
+    assert "astest" not in said
+
+
+def simulated_run(*more: TrialRecord) -> Run:
+    cell = make_cell(strategy="pathways:shrink")
+    return make_run([dataclasses.replace(make_trial(cell=cell), simulated=True), *more])
+
+
+def test_a_simulated_loss_is_said_to_be_one() -> None:
+    text = words(render([simulated_run()]))
+    assert "A slice is lost during distributed JAX training" in text
+    assert " s after a slice was lost (simulated)" in text
+    assert "one controller over 3 slices with 1 device each" in text
+    assert "Under “pathways” one process, the controller," in text
+    for wrong in ("a worker was killed", "3 workers", "Workers are separate processes"):
+        assert wrong not in text
+    mixed = words(render([simulated_run(make_trial(1))]))
+    assert "after a worker was killed, or a slice was lost (simulated)" in mixed
+    assert "Workers are separate processes" in mixed
+
+
+def test_the_method_speaks_of_what_was_run() -> None:
+    once = words(render([make_run()]))
+    assert "is started, broken once on purpose at the moment that its trigger names" in once
+    assert "“random”" not in once
+    assert "again and again, each time" in words(render([make_run(soak_trials())]))
+    other = words(render([make_run([make_trial(cell=make_cell(trigger="random"))])]))
+    assert "“random” breaks it" in other and "“step:25” holds" not in other
+
+
+def test_a_suite_is_not_described_where_options_replaced_its_factors() -> None:
+    described = "one worker dies; three strategies bring it back"
+    for command in (["recoverybench", "run", "quick"], ["recoverybench", "run", "--trials", "1"]):
+        page = render([make_run(command=command)])
+        assert described in words(page.split("<details>")[0])
+    command = ["recoverybench", "run", "--strategy=elastic", "--heartbeat", "5s"]
+    text = words(render([make_run(command=command)]).split("<details>")[0])
+    assert described not in text
+    assert "replaced by options--strategy, --heartbeat" in text
+
+
 # ---- figures -------------------------------------------------------------------------------
 
 
@@ -266,6 +325,25 @@ def test_every_trial_has_its_mark() -> None:
     data = recovery_figure(rows_of([run]))["data"]
     marks = [key[-1] for trace in data for key in trace.get("customdata", [])]
     assert sorted(marks) == sorted(f"0/{t.trial}" for t in run.trials)
+
+
+def test_only_what_never_trained_again_is_a_cross() -> None:
+    outcomes = ("diverged", "silent_corruption", "no_effect", "invalid", "not_recovered")
+    trials = [failed_trial(i, rep=i, outcome=o) for i, o in enumerate(outcomes)]
+    rows = rows_of([make_run(trials)])
+    lane = recovery_figure(rows)["data"][-1]
+    symbols = dict(zip((d[1] for d in lane["customdata"]), lane["marker"]["symbol"], strict=True))
+    assert symbols == {
+        "diverged": "circle",
+        "silent corruption": "circle",
+        "no effect": "circle-open",
+        "invalid": "circle",
+        "not recovered": "x-thin",
+    }
+    said = marks_in_words(rows)
+    assert "cross" in said and "orange dot" in said and "open circle" in said
+    assert marks_in_words(rows_of([make_run()])) == ""
+    assert "cross" not in marks_in_words(rows_of([make_run(trials[:3])]))
 
 
 def test_success_rate_stands_beside_every_median() -> None:

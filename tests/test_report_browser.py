@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from recoverybench.records import Verification
 from recoverybench.report import render
 from recoverybench.results.store import Run
 from tests.sample_run import (
@@ -21,7 +22,9 @@ from tests.sample_run import (
     detection_trials,
     failed_trial,
     grown_trial,
+    make_cell,
     make_run,
+    make_trial,
     refusing,
     sweep_trials,
     timed_out_trial,
@@ -102,6 +105,38 @@ def test_what_only_some_runs_have_is_drawn(tmp_path: Path, size: str) -> None:
     assert marks(dom, "detection") == 2
     assert "grown back after step 33, held up for 1.2 s" in dom
     assert "memory and peer" in dom
+
+
+@pytest.mark.parametrize(
+    ("outcome", "there", "absent"),
+    [("invalid", "nothing was injected", "kept their process"), ("diverged", "3d1dd433…", "None")],
+)
+def test_the_facts_say_only_what_was(tmp_path: Path, outcome: str, there: str, absent: str) -> None:
+    whole = make_trial()
+    said = f"final state is {'3d1dd433' * 4}"
+    check = Verification(False, "r", 1, 1, 1, True, said)
+    trial = (
+        dataclasses.replace(failed_trial(0, outcome=outcome), pids=whole.pids, exits=whole.exits)
+        if outcome == "invalid"
+        else dataclasses.replace(whole, outcome=outcome, error=said, verify=check)
+    )
+    dom, log = opened(render([make_run([trial])]), tmp_path, address="#trial=0/0000")
+    assert complaints(log) == []
+    facts = dom[dom.index('id="facts"') : dom.index('id="settings"')]
+    assert there in facts
+    assert absent not in facts
+    assert facts.count("3d1dd433") == (outcome == "diverged")
+
+
+def test_long_labels_leave_room_for_what_stands_beside_them(tmp_path: Path) -> None:
+    cells = [make_cell(strategy="pathways:shrink,back=1s", fault=f) for f in ("kill", "hang")]
+    cells += [make_cell(strategy=s, fault="kill") for s in ("suspend-resume", "elastic")]
+    trials = [make_trial(i, cell=c) for i, c in enumerate(cells)]
+    dom, log = opened(render([make_run(trials)]), tmp_path, size="500,6000")
+    assert complaints(log) == []
+    chart = part(dom, "recovery")
+    assert marks(dom, "recovery") == len(cells)
+    assert "pathways:shrink,back=1s" in chart and "1.4 s · 1/1" in chart
 
 
 def test_a_trial_can_be_opened_by_its_address(tmp_path: Path) -> None:

@@ -49,8 +49,9 @@ def verified(rows: Sequence[Row]) -> str:
     passed = sum(v.passed is True for v in judged)
     within = sum(v.losses_within for v in judged)
     near = any(v.tolerance is not None for v in judged)
-    equal = "everything agreed, in part within a tolerance" if near else "everything was equal"
-    verdict = equal if passed == len(judged) else f"{equal} in {passed} of {len(judged)} trials"
+    equal = "everything agreed" if near else "everything was equal"
+    some = "" if passed == len(judged) else f" in {passed} of {len(judged)} trials"
+    verdict = equal + some + (", in part within a tolerance" if near else "")
     return (
         f"Compared with fault-free training: {losses_words(losses, within)}, {digests:,} state "
         f"digests and {samples:,} samples; {verdict}."

@@ -66,6 +66,12 @@
       ...(rates.has(y) ? [head(y, 1, "right", rates.get(y))] : []),
     ]);
     const top = (22 + 18 * lines + 4) / high;
+    for (const trace of fig.data) { // what fills a row stays below its label
+      if (trace.type === "bar") trace.width = 34 / high;
+      if (trace.mode !== "lines") continue;
+      const middle = (trace.y[0] + trace.y[1]) / 2;
+      trace.y = [middle - 18 / high, middle + 18 / high];
+    }
     layout.yaxis.showticklabels = false;
     layout.yaxis.range = [rows.length - 0.5, -top];
     layout.height = high * (rows.length - 0.5 + top) + 54;
