@@ -224,7 +224,7 @@ def test_the_method_speaks_of_what_was_run() -> None:
     once = words(render([make_run()]))
     assert "is started, broken once on purpose at the moment that its trigger names" in once
     assert "“random”" not in once
-    assert "again and again, each time" in words(render([make_run(soak_trials())]))
+    assert "broken again and again at moments" in words(render([make_run(soak_trials())]))
     other = words(render([make_run([make_trial(cell=make_cell(trigger="random"))])]))
     assert "“random” breaks it" in other and "“step:25” holds" not in other
 

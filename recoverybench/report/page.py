@@ -113,7 +113,9 @@ def _question(rows: Sequence[Row]) -> str:
     dies = all(row.cell.fault.partition(":")[0] == "kill" for row in rows)
     what = "A machine dies" if dies else "A worker fails"
     if any(slices):
-        what = "A slice is lost" if dies and all(slices) else "A worker or a slice is lost"
+        what = "A worker or a slice is lost"
+    if slices and all(slices):
+        what = "A slice is lost" if dies else "A slice or the controller is lost"
     return f"{what} during distributed JAX training: what does it cost?"
 
 

@@ -65,7 +65,7 @@ def method(rows: Sequence[Row]) -> list[str]:
 def method_head(rows: Sequence[Row]) -> str:
     """What a trial is, in one sentence; a soak is another thing than a single fault."""
     soaks = [any(t.soak is not None for t in row.trials) for row in rows]
-    often = "again and again, each time when it trains again,"
+    often = "again and again at moments that were fixed before,"
     once = "once on purpose at the moment that its trigger names"
     how = once if not any(soaks) else often if all(soaks) else f"{once}, in a soak {often}"
     job = "distributed training job"
