@@ -245,6 +245,7 @@ def test_suites_that_are_not_there(write: Write) -> None:
         ({"victim": ("9",)}, "--victim = 9: expected a worker of topology 3x1"),
         ({"victim": ("x",)}, "--victim = 'x': expected a worker, counted from 0"),
         ({"heartbeat": ("0s",)}, "--heartbeat = '0s': expected a duration of whole seconds"),
+        ({"heartbeat": ("9999999h",)}, "--heartbeat = '9999999h': expected a duration of whole"),
         ({"watchdog": ("x",)}, "--watchdog = 'x': expected a positive duration"),
         ({"trigger": ("step:99",)}, "--trigger = 'step:99': expected a step before the last"),
         ({"steps": "20"}, f"{MATRIX}trigger = 'step:25': expected a step before the last"),

@@ -51,6 +51,8 @@ from recoverybench.gate.policies import (
 from recoverybench.gate.seccomp import Listener, Notification
 from recoverybench.gate.waiting import Waiting, Worker, finish
 
+_LONGEST_WAIT_S = 60.0
+
 _PEER = struct.Struct("=3i")
 
 
@@ -250,7 +252,10 @@ class Gate:
             self._problem = f"{type(error).__name__}: {error}"
 
     def _patience(self) -> float | None:
-        return max(0.0, self._delayed[0][0] - time.monotonic()) if self._delayed else None
+        """Seconds until something is due; what is due in years is looked at again before."""
+        if not self._delayed:
+            return None
+        return min(max(0.0, self._delayed[0][0] - time.monotonic()), _LONGEST_WAIT_S)
 
     def _watch(self, fd: int, handler: Callable[[int], None]) -> None:
         self._handlers[fd] = handler

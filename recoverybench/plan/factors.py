@@ -126,12 +126,15 @@ def _read_workload(value: object, where: str) -> str:
     return str(value)
 
 
+_LONGEST_HEARTBEAT_S = 86_400
+
+
 def _read_heartbeat(value: object, where: str) -> float:
     """JAX takes whole seconds."""
     allowed = 'a duration of whole seconds, at least "1s"'
     seconds = parse_duration(value, where, allowed)
-    if not seconds.is_integer():
-        raise bad_value(where, value, allowed)
+    if not seconds.is_integer() or seconds > _LONGEST_HEARTBEAT_S:
+        raise bad_value(where, value, f"{allowed} and at most a day")
     return seconds
 
 

@@ -46,9 +46,10 @@ class Elastic(Strategy):
         replace_lost(job, damage.broken)
         with job.span("replace what is broken"):
             # The one on the critical path first.
-            for member in damage.broken:
-                assert member.rank is not None
-                job.place(self.replacement(job, member.rank), member.rank, address)
+            there = {m.rank for m in damage.survivors}
+            for rank in range(job.spec.processes):
+                if rank not in there:  # lost now, or missing since the mesh shrank
+                    job.place(self.replacement(job, rank), rank, address)
             for member in damage.survivors:
                 assert member.rank is not None
                 job.place(member, member.rank, address, kind="rejoin")

@@ -56,8 +56,13 @@ class Shrink(Elastic):
                 assert member.rank is not None
                 self._coming = [(member.rank, self._replacement(job))]
 
+    def replacement(self, job: Job, rank: int) -> Member:
+        """See `Elastic.replacement`: one that is on its way already, else a new one."""
+        waiting = job.standbys()
+        return waiting[0] if waiting else super().replacement(job, rank)
+
     def _replacement(self, job: Job) -> Member:
-        """A process for whoever is missing: one that is on its way already, else a new one."""
+        """A process for whoever is missing, which takes no place yet."""
         waiting = job.standbys()
         return waiting[0] if waiting else job.spawn_standby("cold")
 
