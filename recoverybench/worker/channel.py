@@ -44,6 +44,7 @@ class Channel:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(path)
         self._orders: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._put_back: Message | None = None
         self.on_rejoin: Callable[[], None] = lambda: None
         self.healthy: Callable[[], bool] = lambda: True
         self.asides: collections.deque[Message] = collections.deque()
@@ -59,6 +60,9 @@ class Channel:
 
     def order(self) -> Message:
         """The next order for the main thread; blocks until there is one."""
+        if self._put_back is not None:
+            message, self._put_back = self._put_back, None
+            return message
         while (message := self._orders.get()) is _NUDGE:
             pass
         return message
@@ -72,7 +76,7 @@ class Channel:
             if message["kind"] == "go":
                 return True
             if message["kind"] == "rejoin":
-                self._orders.put(message)
+                self._put_back = message  # before those that have come after it
                 return False
 
     def released(self) -> bool:
