@@ -11,7 +11,7 @@ from __future__ import annotations
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,21 +63,35 @@ class Notes:
 def markdown(runs: Sequence[Run]) -> str:
     """The whole page.
 
-    Faults stand against strategies wherever a run has more than one fault; strategies against
-    state sources where it has one fault and several strategies or sources.
+    A run of more faults than strategies is about faults, which stand against strategies; any
+    other is about strategies, which stand against state sources where the fault is the run's
+    first and the victim the seed's. What else it has stands by itself.
     """
-    many = [run for run in runs if len(_values(run, "fault")) > 1]
-    one = [run for run in runs if len(_values(run, "fault")) == 1]
+    many = [run for run in runs if len(_values(run, "fault")) > len(_values(run, "strategy"))]
+    one = [run for run in runs if run not in many]
     notes = Notes()
     parts = [HEAD]
     if many:
-        parts.append("## Fault × strategy\n\n" + _table(many, "fault", "strategy", notes))
+        table = _table("fault", many, lambda cell: cell.fault, lambda cell: cell.strategy, notes)
+        parts.append("## Fault × strategy\n\n" + table)
     if one:
-        faults = ", ".join(
-            f"`{f}`" for f in dict.fromkeys(f for r in one for f in _values(r, "fault"))
-        )
+        faults = ", ".join(f"`{f}`" for f in dict.fromkeys(_values(r, "fault")[0] for r in one))
         head = f"## Strategy × state source\n\nThe fault is {faults}.\n\n"
-        parts.append(head + _table(one, "strategy", "state_source", notes))
+        usual = _table(
+            "strategy", one, lambda c: c.strategy, lambda c: c.state_source, notes, only=_usual
+        )
+        parts.append(head + usual)
+        if any(not _usual(run, cell) for run in one for cell in run.info.suite.cells):
+            head = "## Other cells of these runs\n\nThe state comes from storage.\n\n"
+            rest = _table(
+                "cell",
+                one,
+                _special,
+                lambda c: c.strategy,
+                notes,
+                only=lambda r, c: not _usual(r, c),
+            )
+            parts.append(head + rest)
     parts.append("## Runs\n\n" + _runs(runs))
     if found := notes.lines():
         parts.append("\n".join(found) + "\n")
@@ -91,20 +105,39 @@ def _values(run: Run, factor: str) -> list[str]:
     return list(dict.fromkeys(str(getattr(cell, factor)) for cell in cells))
 
 
-def _table(runs: Sequence[Run], down: str, across: str, notes: Notes) -> str:
+def _usual(run: Run, cell: Cell) -> bool:
+    """The run's first fault, on a worker that the seed chooses."""
+    return cell.fault == _values(run, "fault")[0] and cell.victim is None
+
+
+def _special(cell: Cell) -> str:
+    """What tells a cell from the usual ones: ``kill, worker 0, coordinator external``."""
+    victim = [] if cell.victim is None else [f"worker {cell.victim}"]
+    return ", ".join([cell.fault, *victim, f"coordinator {cell.coordinator}"])
+
+
+def _table(
+    corner: str,
+    runs: Sequence[Run],
+    down: Callable[[Cell], str],
+    across: Callable[[Cell], str],
+    notes: Notes,
+    only: Callable[[Run, Cell], bool] = lambda *_: True,
+) -> str:
     entries: dict[tuple[str, str], Entry] = defaultdict(Entry)
-
-    def at(cell: Cell) -> Entry:
-        return entries[str(getattr(cell, down)), str(getattr(cell, across))]
-
     for run in runs:
         for trial in run.trials:
-            at(trial.cell).trials.append(trial)
+            if only(run, trial.cell):
+                entries[down(trial.cell), across(trial.cell)].trials.append(trial)
         for cell, reason in run.info.suite.unsupported:
-            at(cell).refused.append(reason)
-    rows = dict.fromkeys(v for run in runs for v in _values(run, down))
-    columns = dict.fromkeys(v for run in runs for v in _values(run, across))
-    lines = [f"| {_words(down)} | " + " | ".join(f"`{c}`" for c in columns) + " |"]
+            if only(run, cell):
+                entries[down(cell), across(cell)].refused.append(reason)
+        for cell in run.info.suite.cells:
+            if only(run, cell):
+                entries[down(cell), across(cell)]  # one that has no trial yet is not run
+    rows = dict.fromkeys(row for row, _ in entries)
+    columns = dict.fromkeys(column for _, column in entries)
+    lines = [f"| {corner} | " + " | ".join(f"`{c}`" for c in columns) + " |"]
     lines.append("|---" * (len(columns) + 1) + "|")
     for row in rows:
         fields = (_entry(entries.get((row, column)), notes) for column in columns)
@@ -173,10 +206,6 @@ def _runs(runs: Sequence[Run]) -> str:
         )
         lines.append("| " + " | ".join(map(_plain, fields)) + " |")
     return "\n".join(lines) + "\n"
-
-
-def _words(factor: str) -> str:
-    return factor.replace("_", " ")
 
 
 def _plain(text: str) -> str:
