@@ -92,5 +92,7 @@ def runs(mark: str) -> bool:
 
 def _start_time(pid: int) -> int:
     """Start of a process in clock ticks since boot: a pid that is used again has another."""
-    stat = Path(f"/proc/{pid}/stat").read_text()
-    return int(stat.rpartition(")")[2].split()[19])
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    if fields[0] == "Z":
+        raise ProcessLookupError(f"process {pid} has ended, and nobody has asked how")
+    return int(fields[19])

@@ -136,3 +136,9 @@ def test_triggers_that_are_refused(value: object, part: str) -> None:
     assert str(caught.value).startswith("--trigger = ")
     assert part in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["time:278h", "time:1000000s", "time:1.23456789s", "time:250ms"])
+def test_a_time_is_read_back_to_the_nanosecond(text: str) -> None:
+    trigger = parse_trigger(text)
+    assert parse_trigger(str(trigger)) == trigger

@@ -32,8 +32,10 @@ from recoverybench.campaign.reference import reference_for
 from recoverybench.campaign.trial import Directories, Plan, parts, run_job
 from recoverybench.cells import Cell
 from recoverybench.errors import HarnessError, UsageError, bad_value
+from recoverybench.faults._memory import sweep
 from recoverybench.faults._soak import Soak
 from recoverybench.labels import cell_label, varying_factors
+from recoverybench.plan import catalogue
 from recoverybench.plan.suite import DEFAULT_SUITE, Overrides, Suite, load_suite
 from recoverybench.records import TrialRecord
 from recoverybench.results import store as results
@@ -109,6 +111,7 @@ def run(
     if isinstance(suite, str):
         suite = load_suite(suite, overrides)
     listener = listener or Silent()
+    catalogue.find("launchers", launcher, "--launcher")
     cache.check_root()
     check_space(Path(tempfile.gettempdir()), "TMPDIR", ROOM_BYTES)
     check_space(Path(out or "results"), "--out", RESULTS_BYTES)
@@ -116,6 +119,7 @@ def run(
         suite, out, resume, label, launcher, list(command if command is not None else sys.argv)
     )
     processes, directories = leftovers.reap()
+    sweep()
     if processes or directories:
         listener.note(
             f"removed what an earlier run left behind: {processes} processes, "

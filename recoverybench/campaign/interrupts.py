@@ -15,11 +15,13 @@ def once() -> Iterator[None]:
     """The first of these signals raises KeyboardInterrupt here; more of them change nothing."""
 
     def first(number: int, frame: FrameType | None) -> None:
-        for each in _ASKED_TO_END:
+        for each in heard:
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, first) for number in _ASKED_TO_END}
+    # What was ignored from the start stays ignored: that is how `nohup` asks for it.
+    heard = [n for n in _ASKED_TO_END if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, first) for number in heard}
     try:
         yield
     finally:

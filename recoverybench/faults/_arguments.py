@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from recoverybench.errors import bad_value
 
+_DIGITS = 20
+
 
 def none(name: str, argument: str | None) -> None:
     """Refuse any argument."""
@@ -17,7 +19,8 @@ def whole(name: str, argument: str, lowest: int, highest: int, what: str) -> int
     Raises:
         UsageError: it is none.
     """
-    if argument.isascii() and argument.isdecimal() and lowest <= int(argument) <= highest:
+    plain = argument.isascii() and argument.isdecimal() and len(argument) <= _DIGITS
+    if plain and lowest <= int(argument) <= highest:
         return int(argument)
     allowed = f"{what}, a whole number from {lowest} to {highest}"
     raise bad_value("fault", f"{name}:{argument}", allowed)

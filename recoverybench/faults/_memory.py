@@ -119,6 +119,12 @@ def _lines(file: str) -> list[str]:
         return []
 
 
+def sweep() -> None:
+    """Remove what supervisors left behind that no longer run."""
+    for parent in _parents():
+        _sweep(parent)
+
+
 def _sweep(parent: Path) -> None:
     """Remove groups of supervisors that no longer run."""
     for path in parent.glob(f"{PREFIX}*"):

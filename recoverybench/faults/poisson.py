@@ -21,6 +21,9 @@ from recoverybench.plan.units import parse_duration
 
 NEEDS = ()
 
+SHORTEST_S = 0.1
+"""Below it no worker lives long enough to be worth a record."""
+
 
 class Poisson(Soak):
     """See `faults._soak.Soak`.
@@ -51,6 +54,8 @@ def create(argument: str | None) -> Poisson:
         raise bad_value("fault", "poisson", 'a mean time between failures, as in "poisson:5s"')
     mtbf, colon, duration = argument.partition(":")
     mtbf_s = parse_duration(mtbf, "fault poisson: mean time between failures")
+    if mtbf_s < SHORTEST_S:
+        raise bad_value("fault", f"poisson:{argument}", f"a mean time of at least {SHORTEST_S:g} s")
     if not colon:
         return Poisson(mtbf_s)
     return Poisson(mtbf_s, parse_duration(duration, "fault poisson: duration"))

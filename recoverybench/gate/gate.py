@@ -52,6 +52,7 @@ from recoverybench.gate.seccomp import Listener, Notification
 from recoverybench.gate.waiting import Waiting, Worker, finish
 
 _LONGEST_WAIT_S = 60.0
+_LOOK_S = 1.0
 
 _PEER = struct.Struct("=3i")
 
@@ -231,7 +232,12 @@ class Gate:
 
         self._commands.put(run)
         os.eventfd_write(self._command, 1)
-        done.result()
+        while True:
+            with suppress(TimeoutError):
+                done.result(_LOOK_S)
+                return
+            if not self._thread.is_alive():
+                raise HarnessError("the storage gate has ended by itself: see the output above")
 
     # The thread
 

@@ -24,9 +24,12 @@ class Timers:
         return min(otherwise, max(0.0, self._waiting[0][0] - time.monotonic()))
 
     def run(self) -> None:
-        """Do what is due, in the order of their times."""
-        while self._waiting and self._waiting[0][0] <= time.monotonic():
-            self._waiting.pop(0)[1]()
+        """Do what is due, in the order of their times; what that adds is for the next turn."""
+        now = time.monotonic()
+        due = [action for when, action in self._waiting if when <= now]
+        del self._waiting[: len(due)]
+        for action in due:
+            action()
 
     def clear(self) -> None:
         """Forget what is not done."""

@@ -151,7 +151,7 @@ def _read_factor(value: object, where: str) -> float | None:
         raise bad_value(where, value, _STEPS)
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise bad_value(where, value, _STEPS) from None
     if not 1 < number < 1e6:
         raise bad_value(where, value, _STEPS)

@@ -43,6 +43,8 @@ from recoverybench.plan.units import parse_duration
 
 DEFAULT_SUITE = "quick"
 DEFAULT_STEPS = 45
+MOST_TRIALS = 10_000
+"""Of each cell; more is a slip: at a few seconds a trial it would run for weeks."""
 _SUITE_KEYS = ("name", "description", "trials", "seed", "deadline", "steps", "data")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -214,7 +216,7 @@ def _resolve(
     suite = Suite(
         name=name,
         description=_read_text(table.get("description", ""), f"{shown}: suite.description"),
-        trials=read_integer(*lookup("trials", 1), 1),
+        trials=read_integer(*lookup("trials", 1), 1, MOST_TRIALS),
         seed=read_integer(*lookup("seed", 0), 0),
         deadline_s=parse_duration(*lookup("deadline", "60s")),
         steps=steps,

@@ -43,7 +43,7 @@ class Trigger:
         if self.step is not None:
             return f"{self.kind}:{self.step}"
         if self.time_s is not None:
-            return f"{self.kind}:{self.time_s:g}s"
+            return f"{self.kind}:{self.time_s:.9f}".rstrip("0").rstrip(".") + "s"
         if self.operation is not None:
             return f"{self.kind}:{self.operation}:{self.moment}"
         return self.kind
