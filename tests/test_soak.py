@@ -317,3 +317,8 @@ def test_trials_with_one_injection_are_whole_by_themselves(tmp_path: Path) -> No
     kept = [make_trial(0), *soak_records("0001", 1, 2)]
     written(tmp_path / "mine-1", kept)
     assert results.whole_trials(results.load(tmp_path / "mine-1").trials) == {"0000"}
+
+
+def test_a_soak_that_nobody_could_live_through_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"at least 0\.1 s"):
+        poisson.create("0.0000000001")

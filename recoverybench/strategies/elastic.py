@@ -63,8 +63,10 @@ class Elastic(Strategy):
         # An error in a survivor may be here before the exit that explains it; a worker that is
         # stopped never exits at all, it only fails to answer; and one that is stuck answers,
         # and has not begun the step in which the others wait for it.
-        stuck = [] if job.dead() else job.unresponsive()
+        # Probing takes a millisecond where all are well, and shows who else is just ending.
+        silent = job.unresponsive()
         dead = job.dead()
+        stuck = [] if dead else silent
         if not dead and not stuck:
             # One that has caught an exception is not stuck: it waits to be called back.
             stuck = [m for m in job.laggards() if m.failed is None]
