@@ -28,7 +28,6 @@ def run(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Run:
         {"victim": 0, "coordinator": "external", "strategy": ["hot-spare", "shrink"]},
         {"victim": 0, "strategy": "hot-spare"},
         {"fault": "kill-coordinator", "coordinator": "external", "strategy": "warm-restart"},
-        {"fault": "preempt:10s", "strategy": "suspend-resume"},
         {"fault": "preempt:1ms", "strategy": "suspend-resume"},
         {"strategy": "shrink"},
         {"fault": "hang", "watchdog": "off", "agreement": "on", "heartbeat": "1s"},
@@ -107,12 +106,15 @@ def test_the_service_itself_can_be_lost(run: Run) -> None:
     assert (record.outcome, record.error) == ("recovered", None)
 
 
-def test_a_notice_saves_where_there_is_time(run: Run) -> None:
-    record = only(run, fault="preempt:10s")
+def test_a_notice_saves_where_there_is_time(run: Run, command: Command, tmp_path: Path) -> None:
+    # Long enough that the workers agree on a step before the job is done.
+    cells = {"strategy": ["suspend-resume"], "fault": ["preempt:30s"], "trigger": ["step:12"]}
+    long = command.measure(tmp_path, suite_text(cells, steps=600))
+    record = only(long, fault="preempt:30s")
     assert (record.outcome, record.error) == ("recovered", None)
     assert record.preemption_save is True
     assert record.lost_steps == 0 and record.detected_by == "preemption_notice"
-    suspended = {line["step"] for line in lines(run, record, "suspended")}
+    suspended = {line["step"] for line in lines(long, record, "suspended")}
     assert suspended == {record.restored_step}, "every worker saves the same step"
     late = only(run, fault="preempt:1ms")
     assert (late.outcome, late.error) == ("recovered", None)

@@ -29,7 +29,7 @@ BATCH, TRIGGER, INTERVAL, WORKERS = 12, 17, 5, ("0", "1", "2")
 @pytest.fixture(scope="module")
 def run(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """One trial of each cell; the command's exit code says that every one recovered."""
-    matrix = {"strategy": STRATEGIES, "fault": FAULTS, "watchdog": ["1s"]}
+    matrix = {"strategy": STRATEGIES, "fault": FAULTS, "watchdog": ["2s"]}
     run = command.measure(tmp_path_factory.mktemp("matrix"), suite_text(matrix), "--strict")
     left = command.processes()
     assert not left, f"still running after the command: {left}"

@@ -46,7 +46,7 @@ BY_WATCHDOG = ("all", "spare", "anew", "first", "outside", "service")
 def run(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """One trial of each cell."""
     first, *others = CELLS.values()
-    matrix = {key: [value] for key, value in first.items()} | {"watchdog": ["1s"]}
+    matrix = {key: [value] for key, value in first.items()} | {"watchdog": ["2s"]}
     suite = suite_text(matrix, include=others)
     return command.measure(tmp_path_factory.mktemp("network"), suite, patience_s=300)
 
