@@ -303,6 +303,8 @@ class Job(Roster):
             return False
         if self.injected is None and any(m.held for m in self.ranks()):
             return False  # it is we who hold the job up
+        if min(self.progress()) >= self.spec.steps:
+            return False  # what is left to do is the last save, and no step
         if self._watched != self.generation:
             self._watched = self.generation
             self._watchdog.begin()
