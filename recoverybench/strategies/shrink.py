@@ -54,17 +54,14 @@ class Shrink(Elastic):
                 job.place(member, member.rank, address, kind="rejoin", index=index)
             for member in damage.broken:
                 assert member.rank is not None
-                self._coming = [(member.rank, self._replacement(job))]
+                self._coming = [(member.rank, self._on_its_way(job) or job.spawn_standby("cold"))]
 
     def replacement(self, job: Job, rank: int) -> Member:
         """See `Elastic.replacement`: one that is on its way already, else a new one."""
-        waiting = job.standbys()
-        return waiting[0] if waiting else super().replacement(job, rank)
+        return self._on_its_way(job) or super().replacement(job, rank)
 
-    def _replacement(self, job: Job) -> Member:
-        """A process for whoever is missing, which takes no place yet."""
-        waiting = job.standbys()
-        return waiting[0] if waiting else job.spawn_standby("cold")
+    def _on_its_way(self, job: Job) -> Member | None:
+        return next(iter(job.standbys()), None)
 
     def settle(self, job: Job) -> None:
         """Wait for the replacement, lead everybody out, and meet again."""

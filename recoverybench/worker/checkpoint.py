@@ -143,7 +143,7 @@ class Checkpoints:
         try:
             self._manager.close()
         except Exception as error:  # whatever a dying save raises is a consequence
-            errors.append(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
+            errors.append(in_short(error))
 
 
 def in_short(error: BaseException) -> str:

@@ -86,9 +86,9 @@ class Loop:
                 return self._suspend(step)
             if step == self.spec.steps:
                 break
-            if leaving := self._led_out(step):
+            if self._led_out(step):
                 return self._leave(step)
-            if step % self.spec.interval == 0 and not leaving:
+            if step % self.spec.interval == 0:
                 self._save(step)
         self._final()
         return "done"

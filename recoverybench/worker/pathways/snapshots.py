@@ -15,6 +15,7 @@ import jax
 from orbax.checkpoint.experimental.v1._src.training.pathways.snapshotter import Snapshotter
 
 from recoverybench.journal_writer import Journal
+from recoverybench.worker.checkpoint import in_short
 from recoverybench.worker.program import Shardings, Signature
 from recoverybench.worker.states.base import Restored
 
@@ -58,9 +59,7 @@ class Snapshots:
                 found = self._snapshotter.load({"state": target, "data": ""})
                 jax.block_until_ready(found["state"])
         except (RuntimeError, ValueError) as error:
-            lines = str(error).splitlines() or [""]
-            problem = f"{type(error).__name__}: {lines[0][:200]}"
-            return Restored(None, {}, {}, ((latest.step, problem),))
+            return Restored(None, {}, {}, ((latest.step, in_short(error)),))
         return Restored(latest.step, found["state"], json.loads(found["data"]), (), "memory")
 
     def completed(
