@@ -23,7 +23,6 @@ class NetworkFault(Fault):
         duration_s: after it every packet passes again; None: for good.
     """
 
-    network: ClassVar[bool] = True
 
     def __init__(self, duration_s: float | None) -> None:
         self.duration_s = duration_s

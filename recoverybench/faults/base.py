@@ -22,12 +22,10 @@ class Fault:
     Attributes:
         name: as a suite spells it, without an argument.
         harmless: nothing is lost by it, so whatever alarms is a false alarm.
-        network: the workers need a network of their own each.
     """
 
     name: ClassVar[str]
     harmless: ClassVar[bool] = False
-    network: ClassVar[bool] = False
 
     def unsupported(self, cell: Cell) -> str | None:
         """Why this cell cannot be asked for; None: it can. Asked before anything starts."""
