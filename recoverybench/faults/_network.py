@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import ClassVar
 
 from recoverybench.cells import Cell
 from recoverybench.faults.base import Fault, log_injection
@@ -22,7 +21,6 @@ class NetworkFault(Fault):
     Args:
         duration_s: after it every packet passes again; None: for good.
     """
-
 
     def __init__(self, duration_s: float | None) -> None:
         self.duration_s = duration_s
