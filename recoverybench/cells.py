@@ -6,6 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from recoverybench.topology import Topology
+
 FACTORS = (
     "workload",
     "topology",
@@ -22,29 +24,14 @@ FACTORS = (
     "watchdog_factor",
     "replica_check",
     "agreement",
+    "restore_topology",
 )
 """Every factor of a matrix, in the order in which reports show them."""
 
-
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """Workers and devices per worker, written ``WxD``.
-
-    Attributes:
-        workers: processes of the job (JAX's `process_count`).
-        devices: devices each of them holds.
-    """
-
-    workers: int
-    devices: int
-
-    @property
-    def total(self) -> int:
-        """Devices of the whole job."""
-        return self.workers * self.devices
-
-    def __str__(self) -> str:
-        return f"{self.workers}x{self.devices}"
+_ALWAYS = FACTORS.index("agreement") + 1
+"""How many of them are always in a cell's key. Later ones are only where they are asked for: a
+trial's seed depends on the key, and a new factor must not change the trials of old suites.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +40,7 @@ class Cell:
 
     Attributes:
         workload: ``family:preset``.
-        topology: ``WxD``.
+        topology: ``WxD`` or ``WxD:axis=n,…``, see `topology.Topology`.
         strategy: name of a strategy.
         state_source: name of a state source.
         fault: ``name`` or ``name:argument``.
@@ -67,6 +54,7 @@ class Cell:
         watchdog_factor: no step for that many of the job's own steps is evidence of a hang.
         replica_check: when workers compare their copies of the state: ``off`` | ``save``.
         agreement: whether workers that can rejoin keep agreeing on who is left: ``off`` | ``on``.
+        restore_topology: topology that the recovery brings the job back on; None: the same.
     """
 
     workload: str
@@ -84,6 +72,12 @@ class Cell:
     watchdog_factor: float | None = None
     replica_check: str = "off"
     agreement: str = "off"
+    restore_topology: str | None = None
+
+    @property
+    def mesh(self) -> Topology:
+        """The topology, read."""
+        return Topology.of(self.topology)
 
     def as_dict(self) -> dict[str, Any]:
         """Every factor by name, in the order of `FACTORS`."""
@@ -92,7 +86,11 @@ class Cell:
     @property
     def key(self) -> str:
         """A stable, readable identity: the factors joined by ``/``."""
-        return "/".join("-" if v is None else str(v) for v in self.as_dict().values())
+        values = self.as_dict()
+        always = ["-" if values[name] is None else str(values[name]) for name in FACTORS[:_ALWAYS]]
+        usual = {f.name: f.default for f in dataclasses.fields(self)}
+        asked = [f"{n}={values[n]}" for n in FACTORS[_ALWAYS:] if values[n] != usual[n]]
+        return "/".join([*always, *asked])
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Cell:

@@ -32,11 +32,17 @@ FACTOR_NAMES: Final = {
     "watchdog_factor": "watchdog factor",
     "replica_check": "replica check",
     "agreement": "agreement",
+    "restore_topology": "restored on",
 }
 """Factor -> its name in prose and in column heads."""
 
 _SAID: Final = object()
-_SILENT: Final = {"watchdog_factor": None, "replica_check": "off", "agreement": "off"}
+_SILENT: Final = {
+    "watchdog_factor": None,
+    "replica_check": "off",
+    "agreement": "off",
+    "restore_topology": None,
+}
 """What goes without saying: mechanisms that are off unless they are asked for."""
 
 _USUAL: Final = {**_SILENT, "victim": None, "coordinator": "worker0"}
@@ -265,10 +271,14 @@ def processes_words(cell: Cell) -> str:
 
 def shape_words(cell: Cell) -> str:
     """A topology in words: ``3 workers with 1 device each``."""
-    workers, _, devices = cell.topology.partition("x")
-    if not (workers.isdigit() and devices.isdigit()):
+    try:
+        topology = cell.mesh
+    except ValueError:  # a record of another release
         return cell.topology
-    return f"{processes_words(cell)} with {devices} device{'' if devices == '1' else 's'} each"
+    devices = topology.devices
+    said = f"{processes_words(cell)} with {devices} device{'' if devices == 1 else 's'} each"
+    axes = " x ".join(f"{name} {size}" for name, size in topology.axes)
+    return f"{said}, as a mesh of {axes}" if axes else said
 
 
 def fault_words(fault: str) -> str:
@@ -310,6 +320,8 @@ def factor_value(factor: str, value: Any) -> str:
     """A factor's value in words: ``10`` steps, ``5 s``, ``by the seed``."""
     if factor == "victim":
         return "chosen by the seed" if value is None else f"worker {value}"
+    if factor == "restore_topology" and value is None:
+        return "the same"
     if value is None:
         return "none"
     if factor == "watchdog_factor":

@@ -43,6 +43,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from recoverybench.topology import Topology
+
 Message = dict[str, Any]
 
 SPAWN_NS = "RECOVERYBENCH_SPAWN_NS"
@@ -65,7 +67,8 @@ class JobSpec:
         workload: ``family:preset``. data: file with the input text, None: the one that ships.
         seed: of the parameters and of the order of the samples.
         steps: length of the job. interval: steps between checkpoints.
-        workers, devices: the topology. platform: JAX platform name.
+        topology: as a cell spells it; workers, devices: of it. restore_topology: the one that a
+            recovery brings the job back on; None: the same. platform: JAX platform name.
         state_source: where the state comes back from.
         persist_every: with a node-local tier, persistent storage takes every m-th save.
         rejoin: survivors close the runtime and wait for a new place; else they end.
@@ -91,8 +94,10 @@ class JobSpec:
     seed: int
     steps: int
     interval: int
+    topology: str
     workers: int
     devices: int
+    restore_topology: str | None
     platform: str
     state_source: str
     persist_every: int
@@ -119,6 +124,13 @@ class JobSpec:
     def processes(self) -> int:
         """How many the job has."""
         return self.workers if self.controller is None else 1
+
+    @property
+    def most_workers(self) -> int:
+        """The most workers that any of its generations has."""
+        if self.restore_topology is None:
+            return self.processes
+        return max(self.processes, Topology.of(self.restore_topology).workers)
 
     def as_message(self) -> Message:
         """The ``spec`` message."""
@@ -157,6 +169,7 @@ class Place:
         coordinator: ``host:port`` of the coordination service.
         world: processes of this generation. index: process index among them; it is the rank
             unless the generation is smaller than the job.
+        topology: of this generation, as a cell spells it.
         hold: where it stops, tells the supervisor and waits for ``release``: ``step:N`` (before
             dispatching that step), ``save`` (a save from that generation's second on has been
             handed over and is not durable yet), ``rendezvous``, ``restore``, ``compile``,
@@ -169,6 +182,7 @@ class Place:
     coordinator: str
     world: int
     index: int
+    topology: str
     hold: str | None = None
 
     def as_message(self, kind: str) -> Message:

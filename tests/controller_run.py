@@ -71,7 +71,7 @@ def main(directory: Path, changes: dict[str, Any]) -> None:
     fault = FAULT | {k: v for k, v in changes.items() if k in FAULT}
     spec = JobSpec(**(SPEC | places | {k: v for k, v in changes.items() if k in SPEC}))
     Board(Path(spec.board), 1, create=True)
-    place = Place(0, 0, 0, "", 1, 0, changes.get("hold", "step:13"))
+    place = Place(0, 0, 0, "", 1, 0, "3x1", changes.get("hold", "step:13"))
     channel = Supervisor(place, fault, changes.get("back", False))
     journal = Journal(directory / "0.0.jsonl", 0, 0)
     with mock.patch.object(controller, "Loss", Kept):

@@ -10,6 +10,8 @@ SPEC: dict[str, Any] = {
     "seed": 1,
     "steps": 20,
     "interval": 5,
+    "topology": "3x1",
+    "restore_topology": None,
     "workers": 3,
     "devices": 1,
     "platform": "cpu",

@@ -303,7 +303,7 @@ def recover(
     make: dict[int, Make] | None = None,
 ) -> tuple[list[Restored], list[dict[str, Any]]]:
     """All workers together get the state back; a worker for each of `held`."""
-    monkeypatch.setattr(tiers, "to_devices", lambda arrays, places: dict(arrays))
+    monkeypatch.setattr(tiers, "to_devices", lambda arrays, signature, places: dict(arrays))
     world, store = len(held), Store()
     votes: dict[str, list[bool]] = defaultdict(list)
     everybody = threading.Barrier(world)
@@ -315,7 +315,7 @@ def recover(
         return all(votes[what])
 
     def one(index: int) -> Restored:
-        place = Place(1, index, 0, f"{HOST}:1", world, index)
+        place = Place(1, index, 0, f"{HOST}:1", world, index, f"{world}x1")
         journal = Journal(tmp_path / f"{index}.jsonl", index, 0)
         spec = cast(Any, SimpleNamespace(init_timeout_s=10.0))
         part = Part(spec, place, journal, keeps[index], agree)
@@ -497,7 +497,8 @@ def test_peer_keeps_the_last_completed_step_until_the_next_generation_has_one(
         """
 journal = Journal(Path(sys.argv[1]) / "j", 1, 0)
 keep = {}
-part = Part(None, Place(0, 1, 0, "127.0.0.1:1", 3, 1), journal, keep, lambda what, mine: mine)
+place = Place(0, 1, 0, "127.0.0.1:1", 3, 1, "3x1")
+part = Part(None, place, journal, keep, lambda what, mine: mine)
 state = to_devices(arrays, places)
 names, leaves = list(state), list(state.values())
 source = Peer(part)

@@ -31,6 +31,8 @@ WORKER_MAY_IMPORT = (
     "recoverybench.protocol",
     "recoverybench.journal_writer",
     "recoverybench.sealed",
+    "recoverybench.topology",
+    "recoverybench.workload_name",
 )
 """What runs inside a training process knows these, and nothing of the supervisor."""
 

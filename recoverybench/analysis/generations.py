@@ -43,22 +43,25 @@ def legs(history: History, generation: int | None) -> tuple[int, ...]:
 
 
 def members_of(history: History, workers: int, generation: int) -> Sequence[int]:
-    """The ranks that a generation consists of: all, unless the strategy went on with fewer."""
+    """The ranks that a generation consists of: all, unless the strategy went on with others."""
     for line in history.named("act"):
         if line["generation"] == generation and line.get("ranks") is not None:
             return tuple(line["ranks"])
     return range(workers)
 
 
-def first_smaller(history: History, workers: int) -> int | None:
-    """The first generation with fewer workers, or fewer slices of one controller, than the job."""
+def first_other(history: History, workers: int) -> int | None:
+    """The first generation on another topology than the job's: with fewer workers, with fewer
+    slices of one controller, or with a mesh of its own.
+    """
     whole = max((len(line.get("slices", ())) for line in history.named("up")), default=0)
     return min(
         [
             *(
                 line["generation"]
                 for line in history.named("act")
-                if len(members_of(history, workers, line["generation"])) < workers
+                if line.get("topology") is not None
+                or len(members_of(history, workers, line["generation"])) < workers
             ),
             *(
                 line["generation"]

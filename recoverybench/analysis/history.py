@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from recoverybench.analysis.parts import joined
 from recoverybench.vocabulary import WORKER_EVENTS, WORKER_MILESTONES
 
 Line = Mapping[str, Any]
@@ -90,6 +91,8 @@ class History:
                 else:
                     by_event[line["event"]].append(line)
         events = {name: tuple(sorted(lines, key=_order)) for name, lines in by_event.items()}
+        if "digest" in events:
+            events["digest"] = joined(events["digest"])
         return cls(events, min(problems, default=None))
 
     def named(self, *events: str) -> tuple[Line, ...]:
@@ -103,21 +106,29 @@ class History:
 
 def attempts_before(history: History, workers: int, generation: int) -> set[Attempt]:
     """The attempts that had a part in a generation before `generation`."""
+    places = _places(history, workers)
     return {
         rank_of(line)
         for line in history.named(*PASSED)
-        if line["generation"] < generation and 0 <= line["worker"] < workers
+        if line["generation"] < generation and 0 <= line["worker"] < places
     }
 
 
 def attempts_in(history: History, workers: int, generation: int) -> dict[int, Attempt]:
     """Rank -> its last attempt with a part in `generation`."""
     found: dict[int, Attempt] = {}
+    places = _places(history, workers)
     for line in history.named(*PASSED):
         rank, attempt = rank_of(line)
-        if line["generation"] == generation and 0 <= rank < workers:
+        if line["generation"] == generation and 0 <= rank < places:
             found[rank] = max(found.get(rank, (rank, attempt)), (rank, attempt))
     return found
+
+
+def _places(history: History, workers: int) -> int:
+    """The most ranks that any generation has; what writes under a higher number has no rank yet."""
+    ranks = [int(rank) for line in history.named("act") for rank in line.get("ranks") or ()]
+    return max([workers, *(rank + 1 for rank in ranks)])
 
 
 def rank_of(line: Line) -> Attempt:

@@ -170,7 +170,7 @@ def reanalyse(
         cell=record.cell,
         rep=record.rep,
         seed=record.seed,
-        workers=record.workers or int(record.cell.topology.partition("x")[0]),
+        workers=record.workers or record.cell.mesh.workers,
         reference=reference,
         load=record.load,
         memory_available_bytes=record.memory_available_bytes,

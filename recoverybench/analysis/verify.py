@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from recoverybench.analysis.closeness import HORIZON, Closeness, number_of, tolerance
-from recoverybench.analysis.generations import first_smaller, legs, members_of, restored_step
+from recoverybench.analysis.generations import first_other, legs, members_of, restored_step
 from recoverybench.analysis.history import History, Line
 from recoverybench.analysis.reference import Reference, reference_of
 from recoverybench.records import Verification
@@ -186,7 +186,7 @@ def _comparison(
         since = restored if g == generation else restored_step(history, workers, g)
         begin = min(reference.losses) - 1 if g == 0 else 0
         found.append(_Leg(g, since or begin, members_of(history, workers, g)))
-    smaller = first_smaller(history, workers)
+    smaller = first_other(history, workers)
     return _Comparison(
         history, reference, tuple(found), smaller, Closeness(_equal(history, smaller))
     )

@@ -21,11 +21,15 @@ from recoverybench.cells import Cell
 from recoverybench.errors import bad_value
 from recoverybench.plan import catalogue
 from recoverybench.results import provenance
+from recoverybench.workload_name import WorkloadName
 
 ROOT_VARIABLE = "RECOVERYBENCH_CACHE"
 
 _SHAPING = (
     "program",
+    "layout",
+    "digest",
+    "held",
     "workload",
     "data",
     "text",
@@ -92,10 +96,9 @@ class Keys:
         """
         program = {
             "workload": cell.workload,
-            # The number of workers is in the names of the store's files.
-            "devices": cell.topology.partition("x")[2],
+            # The topology is in the names of the store's files.
             "controller": controller,
-            "sources": _sources(cell.workload.partition(":")[0]),
+            "sources": _sources(cell.workload),
             "text": _digest(_text(data)),
             "versions": provenance.versions(),
             "python": sys.version,
@@ -127,8 +130,9 @@ def _key(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def _sources(family: str) -> str:
-    path = catalogue.find("workloads", family).path
+def _sources(workload: str) -> str:
+    name = WorkloadName.of(workload)
+    path = Path(name.family) if name.own else catalogue.find("workloads", name.family).path
     worker = Path(__file__).parents[1] / "worker"
     files = [worker / f"{name}.py" for name in _SHAPING]
     return _digest(*([path] if path else []), *files)

@@ -209,8 +209,7 @@ def _victim(cell: Cell, seed: int) -> int:
     """Any worker but 0, from the seed: worker 0 also holds the coordination service, which is
     another fault and is asked for with ``victim = 0``.
     """
-    workers = int(cell.topology.partition("x")[0])
-    return random.Random(seed).randrange(1, workers)
+    return random.Random(seed).randrange(1, cell.mesh.workers)
 
 
 def keys_of(plan: Plan, cell: Cell, bench: Bench) -> Keys:
@@ -288,7 +287,7 @@ class Campaign:
             cell=plan.cell,
             rep=plan.rep,
             seed=plan.seed,
-            workers=strategy.processes or int(plan.cell.topology.partition("x")[0]),
+            workers=strategy.processes or plan.cell.mesh.workers,
             reference=reference,
             load=(load, machine.load_average()),
             memory_available_bytes=(memory, machine.memory_available_bytes()),
@@ -306,13 +305,15 @@ class Campaign:
     def _reference_of(self, plan: Plan, keys: Keys) -> Reference:
         """The reference of a trial's job, made when it is wanted for the first time.
 
-        What a smaller mesh runs is compiled by a fault-free run, too.
+        What another mesh runs after the recovery is compiled by a fault-free run, too.
         """
         _, strategy = parts(plan.cell)
+        other: object = plan.cell.restore_topology
         if strategy.shrinks and strategy.processes is None:
-            workers, devices = plan.cell.topology.split("x")
-            smaller = dataclasses.replace(plan.cell, topology=f"{int(workers) - 1}x{devices}")
-            self._made(dataclasses.replace(plan, cell=smaller), keys_of(plan, smaller, self.bench))
+            other = plan.cell.mesh.resized(plan.cell.mesh.workers - 1)
+        if other is not None:
+            cell = dataclasses.replace(plan.cell, topology=str(other), restore_topology=None)
+            self._made(dataclasses.replace(plan, cell=cell), keys_of(plan, cell, self.bench))
         return self._made(plan, keys)
 
     def _made(self, plan: Plan, keys: Keys) -> Reference:

@@ -15,6 +15,7 @@ from recoverybench.campaign.cache import Keys
 from recoverybench.campaign.trial import Directories, Plan, parts, run_job
 from recoverybench.errors import HarnessError
 from recoverybench.plan import catalogue
+from recoverybench.topology import Topology
 
 
 def reference_for(
@@ -73,11 +74,13 @@ def _kept(path: Path) -> Reference | None:
 def _stored(plan: Plan, keys: Keys) -> bool:
     """Every function of every rank is in the executable store, and whole."""
     _, strategy = parts(plan.cell)
-    workers = strategy.processes or int(plan.cell.topology.partition("x")[0])
+    topology = plan.cell.mesh
+    if strategy.processes is not None:
+        topology = Topology(strategy.processes, topology.total)
     kept = catalogue.literal("state-sources", plan.cell.state_source, "KEEPS_OLD_STATE")
     names = ("init", "step-kept" if kept else "step", "signature")
     return all(
-        sealed.read(keys.executables / f"{name}.{rank}of{workers}.bin") is not None
+        sealed.read(keys.executables / f"{name}.{rank}of{topology.slug}.bin") is not None
         for name in names
-        for rank in range(workers)
+        for rank in range(topology.workers)
     )

@@ -128,7 +128,7 @@ def _spec(
     strategy: Strategy,
 ) -> JobSpec:
     cell = plan.cell
-    workers, devices = (int(n) for n in cell.topology.split("x"))
+    topology = cell.mesh
     broken = plan.victim is not None
     return JobSpec(
         workload=cell.workload,
@@ -136,8 +136,10 @@ def _spec(
         seed=plan.job_seed,
         steps=plan.steps,
         interval=cell.interval,
-        workers=workers,
-        devices=devices,
+        topology=cell.topology,
+        workers=topology.workers,
+        devices=topology.devices,
+        restore_topology=cell.restore_topology if broken else None,
         platform=bench.platform,
         state_source=cell.state_source,
         persist_every=PERSIST_EVERY,

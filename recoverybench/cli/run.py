@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from recoverybench.results.store import Run
 
 FACTORS = {
-    "workload": "family:preset, as in transformer:tiny",
-    "topology": "workers x devices per worker, as in 3x1",
+    "workload": "family:preset, as in transformer:tiny or mlp:small,hidden=64; or file.py:factory",
+    "topology": "workers x devices per worker, as in 3x1 or 2x2:data=2,fsdp=2",
     "strategy": "how the job comes back",
     "state-source": "where the state comes back from",
     "fault": "what is broken, as in kill or preempt:2s",
@@ -34,6 +34,7 @@ FACTORS = {
     "watchdog-factor": "likewise, in steps of the job's own pace, as in 20",
     "replica-check": "when workers compare their copies of the state: off or save",
     "agreement": "whether workers that can rejoin keep agreeing on who is left: off or on",
+    "restore-topology": "topology that the job comes back on, as in 2x1; same: as it was",
 }
 """Option -> its help. Each may be given several times and replaces the suite's list."""
 

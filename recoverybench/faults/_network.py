@@ -31,7 +31,7 @@ class NetworkFault(Fault):
 
     def unsupported(self, cell: Cell) -> str | None:
         """A worker can only be cut off from others, which are other processes."""
-        workers = int(cell.topology.partition("x")[0])
+        workers = cell.mesh.workers
         if workers < 2:
             return f"fault {self.name}: a job of one worker has no network to lose"
         if cell.strategy == "pathways":
@@ -40,7 +40,7 @@ class NetworkFault(Fault):
 
     def prepare(self, job: Job) -> None:
         """Make the machines that the workers will live on."""
-        job.join_network(Network(job.spec.workers + _MORE))
+        job.join_network(Network(job.spec.most_workers + _MORE))
 
     def inject(self, job: Job, victim: Member) -> None:
         """Drop its packets and let it go on; mend it in time, if that was asked for."""

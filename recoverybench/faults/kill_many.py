@@ -38,7 +38,7 @@ class KillMany(Fault):
 
     def unsupported(self, cell: Cell) -> str | None:
         """Worker 0 survives where it is not the victim, and somebody has to."""
-        workers = int(cell.topology.partition("x")[0])
+        workers = cell.mesh.workers
         if self._count < workers:
             return None
         return f"kill-many:{self._count} leaves nobody of {workers} workers; kill-all does that"

@@ -29,6 +29,7 @@ from recoverybench.journal_writer import Journal
 from recoverybench.launchers.base import How, Launcher
 from recoverybench.network import Network
 from recoverybench.protocol import GATE, Board, JobSpec, Place
+from recoverybench.topology import Topology
 
 REJOIN_S = 10.0
 """A survivor leaves the old generation within half a second; one that has not done so after
@@ -66,6 +67,7 @@ class Job(Roster):
         self.journal = journal
         self.generation = 0
         self.world = spec.processes
+        self.topology = spec.topology
         self.evidence: list[Noticed] = []
         self.ambush: Ambush | None = None
         self.network: Network | None = None
@@ -83,7 +85,7 @@ class Job(Roster):
         )
         self._attempts: dict[int, int] = {}
         self._ports = Ports()
-        self._board = Board(Path(spec.board), spec.processes, create=True)
+        self._board = Board(Path(spec.board), spec.most_workers, create=True)
         self._watchdog = Watchdog(self._board, watchdog) if watchdog.set else None
         self._watched = -1
         self._gone = 0
@@ -125,7 +127,7 @@ class Job(Roster):
 
     def spawn_standby(self, how: How) -> Member:
         """Start a process without a rank, in the next free slot."""
-        slot = max([self.spec.workers - 1, *(m.slot for m in self._plain())]) + 1
+        slot = max([self.spec.most_workers - 1, *(m.slot for m in self._plain())]) + 1
         return self.spawn(slot, how, None)
 
     def lose_node(self, rank: int) -> None:
@@ -138,13 +140,27 @@ class Job(Roster):
             self.coordinator = self._services.begin(self.generation, self.world)
         return self.coordinator
 
-    def begin_generation(self, world: int | None = None) -> str:
-        """Count one generation on, of `world` processes (default: all); returns the address of
-        its coordination service.
+    def begin_generation(self, world: int | None = None, topology: str | None = None) -> str:
+        """Count one generation on; returns the address of its coordination service.
+
+        Args:
+            world: processes of it; None: all. topology: its own; None: that of the job, with
+                as many workers as there are.
         """
         self.generation += 1
         self.world = self.spec.processes if world is None else world
+        self.topology = topology or self._resized()
         return self.begin()
+
+    def _resized(self) -> str:
+        """The job's topology with as many workers as this generation has."""
+        whole = Topology.of(self.spec.topology)
+        if self.world == self.spec.processes:
+            return self.spec.topology
+        smaller = whole.resized(self.world)
+        if smaller is None:
+            raise HarnessError(f"{whole} cannot be made smaller to {self.world} workers")
+        return str(smaller)
 
     def place(
         self,
@@ -172,6 +188,7 @@ class Job(Roster):
             coordinator,
             self.world,
             rank if index is None else index,
+            self.topology,
             hold,
         )
         member.take(place, kind)
@@ -303,7 +320,8 @@ class Job(Roster):
             return False
         if self.injected is None and any(m.held for m in self.ranks()):
             return False  # it is we who hold the job up
-        if min(self.progress()) >= self.spec.steps:
+        done = self.progress()
+        if all(done[m.rank] >= self.spec.steps for m in self.ranks() if m.rank is not None):
             return False  # what is left to do is the last save, and no step
         if self._watched != self.generation:
             self._watched = self.generation

@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from recoverybench.cells import Topology
 from recoverybench.errors import UsageError, bad_value, shorten, unknown_name
 from recoverybench.plan import catalogue
 from recoverybench.plan.triggers import parse_trigger
 from recoverybench.plan.units import parse_duration
+from recoverybench.plan.workloads import check_workload
+from recoverybench.topology import Topology
 
 COORDINATORS: Final = ("worker0", "external")
 """Where the coordination service can live."""
@@ -100,30 +101,23 @@ def check_keys(table: Mapping[str, object], known: tuple[str, ...], prefix: str)
 
 
 def parse_topology(value: object, where: str = "topology") -> Topology:
-    """Reads ``WxD``.
+    """Reads ``WxD`` or ``WxD:axis=n,…``.
 
     Raises:
-        UsageError: it is anything else, or one of them is 0.
+        UsageError: it is anything else.
     """
-    found = re.fullmatch(r"([0-9]{1,6})x([0-9]{1,6})", value) if isinstance(value, str) else None
-    topology = Topology(int(found[1]), int(found[2])) if found else Topology(0, 0)
-    if topology.total < 1:
-        raise bad_value(where, value, 'workers x devices per worker, each at least 1, as in "3x1"')
-    return topology
+    try:
+        return Topology.of(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise bad_value(where, value, str(error)) from None
 
 
-def _read_workload(value: object, where: str) -> str:
-    """``family:preset``; anything else is answered with all there are."""
-    family = value.partition(":")[0] if isinstance(value, str) else ""
-    families = catalogue.names("workloads")
-    known = [
-        f"{name}:{preset}"
-        for name in ([family] if family in families else families)
-        for preset in catalogue.presets(name)
-    ]
-    if value not in known:
-        raise unknown_name(where, value, known)
-    return str(value)
+SAME: Final = "same"
+"""How ``restore_topology`` says that the job comes back as it was."""
+
+
+def _read_restore_topology(value: object, where: str) -> str | None:
+    return None if value == SAME else str(parse_topology(value, where))
 
 
 _LONGEST_HEARTBEAT_S = 86_400
@@ -184,7 +178,7 @@ def _named(kind: str) -> Callable[[object, str], str]:
 
 
 _ALL = (
-    Factor("workload", "workload", _read_workload),
+    Factor("workload", "workload", check_workload),
     Factor("topology", "topology", lambda v, w: str(parse_topology(v, w))),
     Factor("strategy", "strategy", lambda v, w: catalogue.check_part("strategies", v, w)),
     Factor("state_source", "state_source", _named("state-sources"), "storage"),
@@ -199,6 +193,7 @@ _ALL = (
     Factor("watchdog_factor", "watchdog_factor", _read_factor, None),
     Factor("replica_check", "replica_check", _one_of(REPLICA_CHECKS), "off"),
     Factor("agreement", "agreement", _one_of(AGREEMENTS), "off"),
+    Factor("restore_topology", "restore_topology", _read_restore_topology, None),
 )
 
 FACTORS: Final[dict[str, Factor]] = {factor.key: factor for factor in _ALL}

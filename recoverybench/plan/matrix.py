@@ -14,7 +14,7 @@ from recoverybench.errors import UsageError, bad_value
 from recoverybench.plan.factors import FACTORS, REQUIRED, Factor, check_keys, parse_topology
 from recoverybench.plan.support import Judge
 from recoverybench.plan.triggers import parse_trigger
-from recoverybench.plan.workloads import batch_size
+from recoverybench.plan.workloads import why_not_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +155,16 @@ def _check(candidate: Candidate, steps: int, device_limit: int | None) -> Cell:
     if topology.workers < 2:
         allowed = "at least 2 workers, so that one can fail and others notice"
         raise bad_value(places["topology"], cell.topology, allowed)
-    if device_limit is not None and topology.total > device_limit:
-        allowed = f"at most {device_limit} devices in all, which is what this machine has"
-        raise bad_value(places["topology"], f"{topology}", f"{allowed} ({topology.total} asked)")
-    batch = batch_size(cell.workload)
-    if batch is not None and batch % topology.total:
-        allowed = f"a number of devices that divides {cell.workload}'s batch of {batch}"
-        raise bad_value(places["topology"], cell.topology, allowed)
+    for factor in ("topology", "restore_topology"):
+        asked = parse_topology(getattr(cell, factor) or cell.topology)
+        if device_limit is not None and asked.total > device_limit:
+            allowed = f"at most {device_limit} devices in all, which is what this machine has"
+            raise bad_value(places[factor], f"{asked}", f"{allowed} ({asked.total} asked)")
+    for factor in ("topology", "restore_topology"):
+        text = getattr(cell, factor)
+        why = None if text is None else why_not_on(cell.workload, parse_topology(text))
+        if why is not None:
+            raise bad_value(places[factor], text, why)
     if cell.victim is not None and cell.victim >= topology.workers:
         allowed = f"a worker of topology {topology}: 0 to {topology.workers - 1}"
         raise bad_value(places["victim"], cell.victim, allowed)

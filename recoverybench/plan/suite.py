@@ -124,6 +124,7 @@ class Overrides:
     watchdog_factor: tuple[str, ...] = ()
     replica_check: tuple[str, ...] = ()
     agreement: tuple[str, ...] = ()
+    restore_topology: tuple[str, ...] = ()
     trials: str | int | None = None
     seed: str | int | None = None
     deadline: str | float | None = None

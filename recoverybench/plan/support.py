@@ -35,6 +35,8 @@ class Judge:
             or self._part("faults", cell.fault).unsupported(cell)
             or strategy.unsupported(cell)
             or self._survival(cell, ends_all=strategy.ends_all)
+            or _scattered(cell)
+            or _elsewhere(cell, ends_all=strategy.ends_all, shrinks=strategy.shrinks)
             or _pointless(cell, rejoin=strategy.rejoin)
         )
 
@@ -51,6 +53,31 @@ class Judge:
         if kind == "save":
             return f"{cell.state_source} saves nothing, so there is no save to strike in"
         return None
+
+
+def _scattered(cell: Cell) -> str | None:
+    """What is done with a worker's copy of the state needs a worker that has one."""
+    topology = cell.mesh
+    if cell.state_source in ("snapshot", "peer") and not topology.whole_in_worker:
+        return (
+            f"{cell.state_source} gives one worker's state to another, and on {topology} none has "
+            "it whole"
+        )
+    if cell.state_source == "local" and topology.axes:
+        return f"local saves on each node alone, and on {topology} no device has the whole state"
+    return None
+
+
+def _elsewhere(cell: Cell, *, ends_all: bool, shrinks: bool) -> str | None:
+    """Only a job that is started anew can come back on other devices."""
+    if cell.restore_topology is None:
+        return None
+    name = _name(cell.strategy)
+    if not ends_all or shrinks:
+        return f"restore_topology is for strategies that start every worker anew, not for {name}"
+    if cell.state_source != "storage":
+        return f"restore_topology needs a state that any topology can read, not {cell.state_source}"
+    return None
 
 
 def _pointless(cell: Cell, *, rejoin: bool) -> str | None:

@@ -10,6 +10,7 @@ from recoverybench.faults.base import Fault
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 from recoverybench.protocol import JobSpec
+from recoverybench.topology import Topology
 
 
 class CannotRecover(Exception):
@@ -65,16 +66,23 @@ class Strategy:
         """In a soak, after that: have at hand again what the next recovery needs."""
 
 
-def act(job: Job, name: str, ranks: Sequence[int] | None = None) -> str:
+def act(
+    job: Job, name: str, ranks: Sequence[int] | None = None, topology: str | None = None
+) -> str:
     """Log ``act`` and begin the next generation; returns its coordinator's address.
 
     Args:
         ranks: the workers of the next generation; None: all.
+        topology: of the next generation, where it is another one; its workers are all of it.
     """
-    world = None if ranks is None else len(ranks)
-    fewer: dict[str, Any] = {} if ranks is None else {"ranks": list(ranks)}
-    job.journal.log("act", strategy=name, generation=job.generation + 1, **fewer)
-    return job.begin_generation(world)
+    other: dict[str, Any] = {}
+    if topology is not None:
+        ranks = range(Topology.of(topology).workers)
+        other["topology"] = topology
+    if ranks is not None:
+        other["ranks"] = list(ranks)
+    job.journal.log("act", strategy=name, generation=job.generation + 1, **other)
+    return job.begin_generation(None if ranks is None else len(ranks), topology)
 
 
 def replace_lost(job: Job, lost: list[Member]) -> None:

@@ -21,7 +21,6 @@ from recoverybench.cells import Cell
 from recoverybench.errors import UsageError, bad_value
 from recoverybench.faults.base import Fault
 from recoverybench.job.job import Job
-from recoverybench.plan.factors import parse_topology
 from recoverybench.plan.units import parse_duration
 from recoverybench.plan.workloads import batch_size
 from recoverybench.protocol import Controller, JobSpec
@@ -111,8 +110,10 @@ class Pathways(Strategy):
             return "pathways: one controller has no coordination service"
         if cell.replica_check != "off":
             return "pathways: one controller has nobody to compare its state with"
+        if cell.mesh.axes:
+            return "pathways: the slices are data-parallel here, and no axis can be asked for"
         if self.shrinks:
-            topology, batch = parse_topology(cell.topology), batch_size(cell.workload)
+            topology, batch = cell.mesh, batch_size(cell.workload)
             left = (topology.workers - 1) * topology.devices
             if batch is not None and batch % left:
                 return f"pathways: a batch of {batch} rows cannot be shared by {left} devices"

@@ -21,14 +21,14 @@ class Restart(Strategy):
     def recover(self, job: Job) -> None:
         """End all, then start all."""
         ranks = job.ranks()
-        address = act(job, self.name)
+        address = act(job, self.name, topology=job.spec.restore_topology)
         with job.span("end every worker"):
             job.await_ended(job.end(job.survivors(), "teardown"))
         # Those that were ended come back on their own nodes, with what lies there. Asked only
         # now: what others report of a death may be here before that death is.
         replace_lost(job, [member for member in ranks if not _ended_by_us(member)])
         with job.span("start every worker"):
-            for rank in range(job.spec.workers):
+            for rank in range(job.world):
                 job.place(job.spawn(rank, self.how, rank), rank, address)
 
 

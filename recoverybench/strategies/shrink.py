@@ -30,10 +30,14 @@ class Shrink(Elastic):
         self._coming: list[tuple[int, Member]] = []
 
     def unsupported(self, cell: Cell) -> str | None:
-        """The batch must be divisible by the devices that are left."""
-        workers, devices = (int(n) for n in cell.topology.split("x"))
-        left, batch = (workers - 1) * devices, batch_size(cell.workload)
-        if batch is not None and batch % left:
+        """The mesh must be able to do without a worker, and the batch with what is left."""
+        topology = cell.mesh
+        smaller = topology.resized(topology.workers - 1)
+        if smaller is None:
+            return f"the mesh of {topology} cannot do without the devices of one worker"
+        batch = batch_size(cell.workload)
+        if batch is not None and batch % smaller.row_shares:
+            left = smaller.row_shares
             return f"a batch of {batch} rows cannot be shared by the {left} devices that are left"
         return None
 

@@ -102,9 +102,9 @@ class Checkpoints:
     def restore(
         self, step: int, signature: Signature, places: Shardings
     ) -> tuple[State, dict[str, Any]]:
-        """Read a step: (leaves by name, on every device of the mesh; the data item)."""
+        """Read a step: (leaves by name, where the mesh wants them; the data item)."""
         target = {
-            leaf.name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=places.replicated)
+            leaf.name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=places.of_leaf(leaf))
             for leaf in signature.leaves
         }
         item = self._manager.restore(

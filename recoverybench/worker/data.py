@@ -40,18 +40,29 @@ class Batch:
     """The records' arrays, stacked: the first axis has ``batch_size // world`` rows."""
 
     samples: list[int]
-    """For each row ``epoch * len(source) + index``: no two rows of a training share an id."""
+    """For each row ``epoch * len(source) + index``: no two rows of a training share an id.
+
+    None where another worker accounts for the same rows.
+    """
 
 
 class Pipeline:
     """The data of one worker, from step 1 on without end.
 
     Attributes:
+        batch_size: rows of the global batch.
         position: the number of steps whose batches were handed out.
     """
 
     def __init__(
-        self, source: Source, *, batch_size: int, seed: int, rank: int = 0, world: int = 1
+        self,
+        source: Source,
+        *,
+        batch_size: int,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+        counts: bool = True,
     ) -> None:
         """Open the order that `seed` gives, at step 1.
 
@@ -59,8 +70,9 @@ class Pipeline:
             source: the records.
             batch_size: rows of the global batch.
             seed: of the order, 0 to 2**32 - 1.
-            rank: this worker, 0 to `world` - 1.
-            world: workers that share a batch.
+            rank: which share of a batch, 0 to `world` - 1.
+            world: shares of a batch: one for each worker, unless some work on the same rows.
+            counts: this worker accounts for its samples; else another one with the same share.
 
         Raises:
             ValueError: `world` does not divide `batch_size`, `rank` is not below `world`, or
@@ -73,16 +85,17 @@ class Pipeline:
         if len(source) < 1:
             raise ValueError("the source holds no record")
         self._length = len(source)
-        self._batch_size = batch_size
+        self.batch_size = batch_size
         self._seed = seed
         self._rows = batch_size // world
         self._first_row = rank * self._rows
+        self._counts = counts
         self._order = grain.MapDataset.source(_Indexed(source)).seed(seed).shuffle().repeat()
         self.position = 0
 
     def next(self) -> Batch:
         """This worker's rows for step ``position + 1``; the position moves on by one."""
-        start = self.position * self._batch_size + self._first_row
+        start = self.position * self.batch_size + self._first_row
         records: list[dict[str, np.ndarray]] = []
         samples: list[int] = []
         for place in range(start, start + self._rows):
@@ -92,7 +105,7 @@ class Pipeline:
         self.position += 1
         return Batch(
             arrays={name: np.stack([record[name] for record in records]) for name in records[0]},
-            samples=samples,
+            samples=samples if self._counts else [],
         )
 
     def state(self) -> dict[str, int]:
@@ -115,7 +128,7 @@ class Pipeline:
         self.position = position
 
     def _identity(self) -> dict[str, int]:
-        return {"seed": self._seed, "batch_size": self._batch_size, "records": self._length}
+        return {"seed": self._seed, "batch_size": self.batch_size, "records": self._length}
 
 
 class _Indexed:

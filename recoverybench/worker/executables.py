@@ -1,6 +1,6 @@
 """Where the compiled functions come from: a store of executables, JAX's cache, or XLA.
 
-``executable``  serialized executables, one file a function, process and number of processes,
+``executable``  serialized executables, one file a function, process and topology,
                 made by a fault-free run; loading one skips tracing and compiling. A worker
                 keeps the bytes in memory, since clearing the backends of a dead job takes its
                 executables along.
@@ -24,6 +24,7 @@ import jax
 from jax.experimental import serialize_executable
 
 from recoverybench import sealed
+from recoverybench.topology import Topology
 from recoverybench.worker.program import Program, Shardings, Signature
 
 FUNCTIONS = ("init", "step", "step-kept")
@@ -35,7 +36,7 @@ class Executables:
     Args:
         mode: ``executable`` | ``persistent`` | ``off``.
         directory: of the executable store; None where it is not used.
-        index, world: process index whose executables these are, and of how many.
+        index, topology: process index whose executables these are, and of which topology.
         trace: makes the `Program`; called only when something must be traced.
     """
 
@@ -44,12 +45,12 @@ class Executables:
         mode: str,
         directory: Path | None,
         index: int,
-        world: int,
+        topology: Topology,
         trace: Callable[[], Program],
     ) -> None:
         self._mode = mode
         self._directory = directory if mode == "executable" else None
-        self._place = f"{index}of{world}"
+        self._place = f"{index}of{topology.slug}"
         self._trace = trace
         self._program: Program | None = None
         self._blobs: dict[str, bytes] = {}

@@ -49,7 +49,7 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
 
     Args:
         channel: to the supervisor. journal: this attempt's.
-        spec: the job. slot: below `spec.workers` a rank, else a standby.
+        spec: the job. slot: below `spec.most_workers` a rank, else a standby.
     """
     with journal.span("configure JAX"):
         cache = spec.jax_cache if spec.compile_cache == "persistent" else None
@@ -65,19 +65,19 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
             spec,
             channel,
             journal,
-            Board(Path(spec.board), spec.workers),
+            Board(Path(spec.board), spec.most_workers),
             workload.load(spec.workload, spec.data),
         )
         load_source(spec.state_source)
     channel.on_rejoin = runtime.let_go
     channel.healthy = runtime.healthy
-    order = _first_order(channel, journal, slot >= spec.workers)
+    order = _first_order(channel, journal, slot >= spec.most_workers)
     if order["kind"] == "serve":
         _serve(channel, spec, order)
     place = Place.of(order)
     while True:
         journal.become(place.rank, place.attempt, place.generation)
-        if slot >= spec.workers:
+        if slot >= spec.most_workers:
             journal.log("assigned", slot=slot, rank=place.rank)
         journal.log("up")
         generation = Generation(equipment, place)

@@ -17,17 +17,31 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from recoverybench.topology import ROW_AXES
+from recoverybench.worker.layout import Layout
+
 if TYPE_CHECKING:
     from recoverybench.worker.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Name, shape and dtype of one array of the state."""
+    """One array of the state.
+
+    Attributes:
+        name: dotted path. shape, dtype: of the whole array.
+        split: the mesh axis along which each dimension may be split; None, or no entry: none.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    split: tuple[str | None, ...] = ()
+
+    @property
+    def kind(self) -> tuple[str, tuple[int, ...], str]:
+        """What two workers' leaves have in common: name, shape and dtype."""
+        return self.name, self.shape, self.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +59,24 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Shardings:
-    """Where things live on a mesh with the axis ``data``."""
+    """Where things live on a mesh."""
 
     replicated: NamedSharding
     rows: NamedSharding
 
     @classmethod
     def of(cls, mesh: Mesh) -> Shardings:
-        """State on every device, the rows of a batch split over them."""
-        return cls(NamedSharding(mesh, P()), NamedSharding(mesh, P("data")))
+        """What is whole on every device, and the rows of a batch, split over `ROW_AXES`."""
+        axes = tuple(name for name in mesh.axis_names if name in ROW_AXES)
+        return cls(
+            NamedSharding(mesh, P()), NamedSharding(mesh, P(axes[0] if len(axes) == 1 else axes))
+        )
+
+    def of_leaf(self, leaf: Leaf) -> NamedSharding:
+        """Where a leaf of the state lives: whole on every device where the mesh splits nothing."""
+        mesh = self.replicated.mesh
+        split = [axis if axis in mesh.axis_names else None for axis in leaf.split]
+        return NamedSharding(mesh, P(*split)) if any(split) else self.replicated
 
 
 class Program:
@@ -69,13 +92,11 @@ class Program:
         key = jax.eval_shape(lambda: jax.random.key(0))
         state = jax.eval_shape(workload.init, key)
         paths, self._tree = jax.tree_util.tree_flatten_with_path(state)
+        layout = getattr(workload, "layout", Layout())
+        names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
         leaves = tuple(
-            Leaf(
-                jax.tree_util.keystr(path, simple=True, separator="."),
-                tuple(leaf.shape),
-                str(leaf.dtype),
-            )
-            for path, leaf in paths
+            Leaf(name, tuple(leaf.shape), str(leaf.dtype), layout.split(name, tuple(leaf.shape)))
+            for name, (_, leaf) in zip(names, paths, strict=True)
         )
         if len({leaf.name for leaf in leaves}) != len(leaves):
             raise ValueError("two leaves of the workload's state have the same name")
@@ -93,12 +114,13 @@ class Program:
                 given as it is, at the price of memory for both.
             places: shardings on the mesh.
         """
+        homes = [places.of_leaf(leaf) for leaf in self.signature.leaves]
         if function == "init":
-            jitted = jax.jit(self._init, in_shardings=None, out_shardings=places.replicated)
+            jitted = jax.jit(self._init, in_shardings=None, out_shardings=homes)
             return jitted.lower(jax.ShapeDtypeStruct((), np.uint32, sharding=places.replicated))
         state = [
-            jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=places.replicated)
-            for leaf in self.signature.leaves
+            jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=home)
+            for leaf, home in zip(self.signature.leaves, homes, strict=True)
         ]
         batch = {
             name: jax.ShapeDtypeStruct(shape, dtype, sharding=places.rows)
@@ -107,7 +129,7 @@ class Program:
         jitted = jax.jit(
             self._step,
             donate_argnums=0 if function == "step" else (),
-            out_shardings=(places.replicated, places.replicated),
+            out_shardings=(homes, places.replicated),
         )
         return jitted.lower(state, batch)
 

@@ -18,7 +18,7 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,6 +32,7 @@ from jax.sharding import Mesh
 
 from recoverybench.journal_writer import Journal
 from recoverybench.protocol import Place
+from recoverybench.topology import Topology
 from recoverybench.worker import links
 
 _disconnecting = threading.Lock()
@@ -66,6 +67,15 @@ def configure(
         jax.config.update("jax_compilation_cache_dir", cache_dir)
 
 
+def use_devices(devices: int, platform: str) -> None:
+    """Have this process open that many devices; before its backend is opened.
+
+    A worker that is started for another topology than the job began with learns of it late.
+    """
+    if platform == "cpu":
+        jax.config.update("jax_num_cpu_devices", devices)
+
+
 def await_listener(address: str, deadline_s: float) -> None:
     """Return once something listens at ``host:port``.
 
@@ -95,10 +105,10 @@ def await_listener(address: str, deadline_s: float) -> None:
 def join(
     place: Place, heartbeat_s: float, deadline_s: float, journal: Journal, *, serve: bool
 ) -> Mesh:
-    """Enter the job and return the mesh over all its devices (one axis, ``data``).
+    """Enter the job and return the mesh over all its devices.
 
     Args:
-        place: process index, number of processes and coordinator.
+        place: process index, number of processes, coordinator and topology.
         heartbeat_s: heartbeat timeout of the coordination service (it takes whole seconds).
         deadline_s: how long to wait for the others.
         journal: receives the spans.
@@ -120,7 +130,17 @@ def join(
         )
     with journal.span("open the backend"):
         _bind_collectives(links.own_address(place.coordinator))
-        return Mesh(np.array(jax.devices()), ("data",))
+        return mesh_of(Topology.of(place.topology), jax.devices())
+
+
+def mesh_of(topology: Topology, devices: Sequence[Any]) -> Mesh:
+    """The mesh that a topology makes of these devices, in the order of the processes.
+
+    Raises:
+        ValueError: their number is another.
+    """
+    names, sizes = zip(*topology.mesh, strict=True)
+    return Mesh(np.array(devices).reshape(sizes), names)
 
 
 def _bind_collectives(address: str | None) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
-import numpy as np
 from jax._src.distributed import global_state
 
 from recoverybench.journal_writer import Journal
@@ -23,7 +23,7 @@ from recoverybench.protocol import Board, JobSpec, Place
 from recoverybench.worker.breakages import base as breakages
 from recoverybench.worker.channel import Channel
 from recoverybench.worker.data import Pipeline
-from recoverybench.worker.digest import digest
+from recoverybench.worker.held import Held
 from recoverybench.worker.program import Shardings
 from recoverybench.worker.states.base import Agree, StateSource
 
@@ -130,7 +130,9 @@ class Loop:
         """One update; returns once the loss is on the host: (loss, this worker's sample ids)."""
         batch = self.pipeline.next()
         arrays = {
-            name: jax.make_array_from_process_local_data(self.places.rows, array)
+            name: jax.make_array_from_process_local_data(
+                self.places.rows, array, (self.pipeline.batch_size, *array.shape[1:])
+            )
             for name, array in batch.arrays.items()
         }
         self.leaves, loss = self.step_fn(self.leaves, arrays)
@@ -143,32 +145,37 @@ class Loop:
     # Saving
 
     def _save(self, step: int, *, wait: bool = False, durable: bool = False) -> None:
-        state = self.state()
         with self.journal.span("verify"):
-            saved = digest({name: np.asarray(array) for name, array in state.items()})
-            self.journal.log("digest", what="saved", step=step, digest=saved, leaves=len(state))
+            saved = self._held().described()
+            self.journal.log("digest", what="saved", step=step, **saved, of=self.place.world)
         if self.spec.replica_check:
             self._compare(step, saved)
-        self.source.save(step, state, self._data(step), durable=durable)
+        self.source.save(step, self.state(), self._data(step), durable=durable)
         self._saves += 1
         if self._saves == 2:  # so that there is a checkpoint to come back from
             self.hold("save", step)
         if wait:
             self.source.finish()
 
-    def _compare(self, step: int, mine: str) -> None:
-        """Raise, on every worker, when the copies of the state are not equal."""
+    def _held(self) -> Held:
+        """What this worker has of the state, without copying it where that can be helped."""
+        return Held.of(self.names, self.leaves, copy=False)
+
+    def _compare(self, step: int, mine: Mapping[str, Any]) -> None:
+        """Raise, on every worker, when copies of the same part of the state are not equal."""
         with self.journal.span("compare the replicas"):
             client, place = _client(), self.place
             key = f"recoverybench/replica/{step}"
-            client.key_value_set(f"{key}/{place.index}", mine)
+            client.key_value_set(
+                f"{key}/{place.index}", f"{mine.get('holds', '')}={mine['digest']}"
+            )
             timeout_ms = round(self.spec.init_timeout_s * 1000)
             found = [
                 client.blocking_key_value_get(f"{key}/{index}", timeout_ms)
                 for index in range(place.world)
             ]
-        if len(set(found)) > 1:
-            odd = [i for i, d in enumerate(found) if found.count(d) <= place.world // 2]
+        if len(set(found)) > len({each.partition("=")[0] for each in found}):
+            odd = odd_ones(found)
             raise ReplicasDiffer(
                 f"the state after step {step} differs between workers: {odd or 'no majority'}"
             )
@@ -176,15 +183,13 @@ class Loop:
     def _final(self) -> None:
         self.source.finish()
         with self.journal.span("verify"):
-            state = {name: np.asarray(array) for name, array in self.state().items()}
-            self.journal.log(
-                "digest",
-                what="final",
-                step=self.spec.steps,
-                digest=digest(state),
-                leaves=len(state),
-                norms=norms(state),
-            )
+            held = self._held()
+            fields = held.described() | {"of": self.place.world}
+            if held.whole:
+                fields["norms"] = [math.sqrt(each) for each in held.squares()]
+            else:
+                fields["squares"] = held.squares()
+            self.journal.log("digest", what="final", step=self.spec.steps, **fields)
 
     # Interruptions
 
@@ -201,7 +206,7 @@ class Loop:
 
     def _led_out(self, step: int) -> bool:
         """Whether everybody leaves at the end of this step (a generation that is to grow)."""
-        if self.place.world == self.spec.workers:
+        if self.place.world == self.spec.workers or self.spec.restore_topology is not None:
             return False
         if self.place.index == 0:
             return self._leaving == step
@@ -242,14 +247,17 @@ def hold_at(channel: Channel, place: Place, point: str, step: int, loop: Loop | 
             return
 
 
-def norms(state: Mapping[str, np.ndarray]) -> list[float]:
-    """The Euclidean norm of every leaf, in the order of their names (float64).
+def odd_ones(found: Sequence[str]) -> list[int]:
+    """Workers whose copy is not that of most who hold the same part; empty: there is no majority.
 
-    What is compared where bits cannot be equal: after steps with another number of workers.
+    Args:
+        found: for each worker ``part=digest``.
     """
+    holders = Counter(each.partition("=")[0] for each in found)
     return [
-        float(np.linalg.norm(np.asarray(state[name], np.float64).reshape(-1)))
-        for name in sorted(state)
+        index
+        for index, each in enumerate(found)
+        if found.count(each) <= holders[each.partition("=")[0]] // 2
     ]
 
 

@@ -17,12 +17,13 @@ from jax.sharding import Mesh
 
 from recoverybench.journal_writer import Journal
 from recoverybench.protocol import Board, JobSpec, Place
+from recoverybench.topology import Topology
 from recoverybench.worker import runtime
 from recoverybench.worker.agreement import Agreement
 from recoverybench.worker.channel import Channel
 from recoverybench.worker.data import Pipeline
-from recoverybench.worker.digest import digest
 from recoverybench.worker.executables import Executables
+from recoverybench.worker.held import Held
 from recoverybench.worker.program import Program, Shardings
 from recoverybench.worker.states.base import Agree, Part, StateSource, open_source
 from recoverybench.worker.steps import End, Loop, hold_at
@@ -35,7 +36,7 @@ class Equipment:
 
     Attributes:
         spec, channel, journal, board, workload: see their types.
-        executables: (process index, number of processes) -> its functions.
+        executables: (process index, topology) -> its functions.
         retired: coordination services of earlier generations that this process still hosts.
         keep: what a state source keeps in this process, on the host.
     """
@@ -45,13 +46,13 @@ class Equipment:
     journal: Journal
     board: Board
     workload: Workload
-    executables: dict[tuple[int, int], Executables] = field(default_factory=dict)
+    executables: dict[tuple[int, Topology], Executables] = field(default_factory=dict)
     retired: list[Any] = field(default_factory=list)
     keep: dict[str, Any] = field(default_factory=dict)
 
-    def executables_of(self, index: int, world: int) -> Executables:
-        """The functions of process `index` of `world`."""
-        key = index, world
+    def executables_of(self, index: int, topology: Topology) -> Executables:
+        """The functions of process `index` of that topology."""
+        key = index, topology
         if key not in self.executables:
             self.executables[key] = Executables(
                 self.spec.compile_cache, Path(self.spec.executables), *key, self._program
@@ -69,19 +70,22 @@ class Equipment:
         """What a state source gets of one generation."""
         return Part(self.spec, place, self.journal, self.keep, agree)
 
-    def pipeline(self, index: int, world: int) -> Pipeline:
-        """The input of process `index` of `world`, at step 1."""
+    def pipeline(self, index: int, topology: Topology) -> Pipeline:
+        """The input of process `index` of that topology, at step 1."""
+        share, shares, counts = topology.share(index)
         return Pipeline(
             self.workload.source(),
             batch_size=self.workload.batch_size,
             seed=self.spec.seed,
-            rank=index,
-            world=world,
+            rank=share,
+            world=shares,
+            counts=counts,
         )
 
     def _program(self) -> Program:
         with self.journal.span("trace the shapes"):
-            return Program(self.workload, self.pipeline(0, self.spec.workers).next().arrays)
+            topology = Topology.of(self.spec.topology)
+            return Program(self.workload, self.pipeline(0, topology).next().arrays)
 
 
 class Generation:
@@ -103,9 +107,10 @@ class Generation:
         """Train until the loop ends. Raises whatever a collective or the storage raises."""
         equipment, journal, spec = self._equipment, self._journal, self._equipment.spec
         place = self._place
+        topology = Topology.of(place.topology)
         with journal.span("open the input"):
-            pipeline = equipment.pipeline(place.index, place.world)
-        executables = equipment.executables_of(place.index, place.world)
+            pipeline = equipment.pipeline(place.index, topology)
+        executables = equipment.executables_of(place.index, topology)
         self._hold("rendezvous")
         self._await_everybody()
         places = Shardings.of(self._join())
@@ -134,14 +139,13 @@ class Generation:
         end = loop.run()
         if copy is not None:
             # Hashed only now: the copy was all that had to be made while the clock ran.
-            journal.log(
-                "digest", what="restored", step=start, digest=digest(copy), leaves=len(copy)
-            )
+            journal.log("digest", what="restored", step=start, **copy.described(), of=place.world)
         return end
 
     def _join(self) -> Mesh:
         """Meet the others; returns the mesh over everybody's devices."""
         spec = self._equipment.spec
+        runtime.use_devices(Topology.of(self._place.topology).devices, spec.platform)
         return runtime.join(
             self._place,
             spec.heartbeat_s,
@@ -157,7 +161,7 @@ class Generation:
 
     def _state(
         self, executables: Executables, places: Shardings, pipeline: Pipeline
-    ) -> tuple[list[jax.Array], int, dict[str, np.ndarray] | None]:
+    ) -> tuple[list[jax.Array], int, Held | None]:
         """Leaves, the step they belong to, and a host copy of what was restored."""
         assert self.source is not None
         journal = self._journal
@@ -192,8 +196,7 @@ class Generation:
         with journal.span("verify"):
             # A real copy: on CPU a plain conversion may be a view of a buffer that the
             # first step is about to overwrite.
-            copy = {n: np.array(a, copy=True) for n, a in zip(names, leaves, strict=True)}
-        return leaves, step, copy
+            return leaves, step, Held.of(names, leaves, copy=True)
 
     def _step_function(self, executables: Executables, places: Shardings) -> Any:
         with self._journal.span("get the step function"):

@@ -9,14 +9,17 @@ those imports in the middle of the recovery that is being timed.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from recoverybench import errors
+from recoverybench.workload_name import WorkloadName
 
 if TYPE_CHECKING:
     import jax
@@ -31,13 +34,17 @@ class Workload(Protocol):
     """A training that recoverybench can run, break and verify.
 
     `init` and `step` are pure and are traced under `jax.jit`; the training loop chooses the
-    shardings (state replicated, batch split by rows over the mesh axis ``"data"``), so both are
-    written as for one device and the whole batch. Given the same arguments they return the same
+    shardings (the state as `layout` says, a batch by its rows), so both are written as for one
+    device and the whole batch. Given the same arguments they return the same
     bits; randomness that a step needs is derived from the state.
     """
 
     batch_size: int
-    """Rows of the global batch. Every number of workers that is to be used has to divide it."""
+    """Rows of the global batch. Every number of workers that is to be used has to divide it.
+
+    A workload that a mesh may split also has ``layout``, a `layout.Layout`; without one its
+    state is whole on every device.
+    """
 
     def init(self, key: jax.Array) -> Any:
         """The state before step 1: parameters, optimizer state, step counter.
@@ -74,22 +81,63 @@ def load(name: str, data: str | None = None) -> Workload:
     """The workload called `name`.
 
     Args:
-        name: ``family:preset``, as in ``transformer:tiny``.
-        data: the user's data file, in place of the text that ships with the workloads.
+        name: ``family:preset``, perhaps with changes to the preset, or a user's
+            ``path/to/file.py:factory`` (see `workload_name.WorkloadName`).
+        data: the user's data file, in place of what ships with the workloads.
 
     Raises:
-        UsageError: there is no such family or preset, or the data file cannot be used.
+        UsageError: there is no such workload, what makes it raises or returns something else,
+            or the data file cannot be used.
     """
-    family, _, preset = name.partition(":")
-    known = families()
-    if family not in known:
-        raise errors.unknown_name("workload", family, known)
-    module = _import(family, known[family])
-    if preset not in module.PRESETS:
-        names = [f"{family}:{each}" for each in module.PRESETS]
-        raise errors.unknown_name("workload", name, names)
-    workload: Workload = module.create(preset, None if data is None else Path(data))
+    try:
+        parts = WorkloadName.of(name)
+    except ValueError as error:
+        raise errors.bad_value("workload", name, str(error)) from None
+    if parts.own:
+        return _own(name, parts)
+    module = _family(parts.family)
+    if parts.preset not in module.PRESETS:
+        names = [f"{parts.family}:{each}" for each in module.PRESETS]
+        raise errors.unknown_name("workload", f"{parts.family}:{parts.preset}", names)
+    try:
+        changes = parts.typed_changes(module.PRESETS[parts.preset])
+    except ValueError as error:
+        raise errors.bad_value("workload", name, str(error)) from None
+    path = None if data is None else Path(data)
+    workload: Workload = module.create(parts.preset, path, **changes)
     return workload
+
+
+def _family(family: str) -> ModuleType:
+    """The module of a standard family, or of one that an installed package adds."""
+    known = families()
+    if family in known:
+        return _import(f"recoverybench_workloads_{family}", known[family])
+    added = {point.name: point for point in entry_points(group="recoverybench.workloads")}
+    if family not in added:
+        raise errors.unknown_name("workload", family, [*known, *added])
+    return importlib.import_module(added[family].module)
+
+
+def _own(name: str, parts: WorkloadName) -> Workload:
+    """A workload from a user's file; whatever it raises is one line, and the file's fault."""
+    path = Path(parts.family)
+    try:
+        module = _import(f"recoverybench_own_{path.stem}", path)
+        made = getattr(module, parts.preset)()
+    except Exception as error:
+        lines = str(error).splitlines() or [""]
+        raises = f"{type(error).__name__}: {lines[0][:200]}"
+        raise errors.bad_value("workload", name, f"a factory that makes one ({raises})") from error
+    lacking = [each for each in _PROTOCOL if not hasattr(made, each)]
+    if lacking:
+        allowed = f"a factory of a workload; {type(made).__name__} has no {lacking[0]}"
+        raise errors.bad_value("workload", name, allowed)
+    workload: Workload = made
+    return workload
+
+
+_PROTOCOL = ("batch_size", "init", "step", "source")
 
 
 def folder() -> Path:
@@ -107,8 +155,7 @@ def families() -> dict[str, Path]:
     }
 
 
-def _import(family: str, path: Path) -> ModuleType:
-    name = f"recoverybench_workloads_{family}"
+def _import(name: str, path: Path) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

@@ -22,7 +22,8 @@ class Chosen:
     """One bit of the parameters.
 
     Attributes:
-        leaf: index of the leaf. byte: in its C order. bit: 0 (the lowest) to 7.
+        leaf: index of the leaf. byte: in C order of this process's first part of it.
+        bit: 0 (the lowest) to 7.
     """
 
     leaf: int
@@ -38,7 +39,7 @@ def choose(loop: Loop, seed: int) -> Chosen:
     """
     chance = random.Random(seed)
     sizes = {
-        index: leaf.nbytes
+        index: leaf.addressable_data(0).nbytes
         for index, (name, leaf) in enumerate(zip(loop.names, loop.leaves, strict=True))
         if name.startswith(PARAMETERS) and np.issubdtype(leaf.dtype, np.floating) and leaf.nbytes
     }

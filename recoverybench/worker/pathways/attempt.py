@@ -14,6 +14,7 @@ from orbax.checkpoint.experimental.v1._src.training.pathways.snapshotter import 
 from pathwaysutils.elastic.manager import ScaleUpSignalError
 
 from recoverybench.protocol import Place
+from recoverybench.topology import Topology
 from recoverybench.worker.executables import Executables
 from recoverybench.worker.pathways.slices import Loss
 from recoverybench.worker.pathways.snapshots import Snapshots
@@ -37,15 +38,15 @@ class SliceEquipment(Equipment):
     _partial: dict[tuple[int, ...], Executables] = field(default_factory=dict)
     _programs: list[Program] = field(default_factory=list)
 
-    def executables_of(self, index: int, world: int) -> Executables:
+    def executables_of(self, index: int, topology: Topology) -> Executables:
         """The functions for the mesh of this attempt; an executable is bound to its devices."""
         if not self.slices:
             # Not `super()`: a dataclass with slots is another class than its methods know.
-            return Equipment.executables_of(self, index, world)
+            return Equipment.executables_of(self, index, topology)
         if self.slices not in self._partial:
             store = Path(self.spec.executables, "slices-" + "-".join(map(str, self.slices)))
             store.mkdir(parents=True, exist_ok=True)
-            made = Executables(self.spec.compile_cache, store, index, world, self._program)
+            made = Executables(self.spec.compile_cache, store, index, topology, self._program)
             with self.journal.span("read the executable store"):
                 made.preload()
             self._partial[self.slices] = made

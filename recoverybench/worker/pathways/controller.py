@@ -24,6 +24,7 @@ from pathwaysutils.elastic.manager import ElasticRetryLimit, Manager, ScaleUpSig
 
 from recoverybench.journal_writer import Journal
 from recoverybench.protocol import Board, Controller, JobSpec, Place
+from recoverybench.topology import Topology
 from recoverybench.worker import runtime, workload
 from recoverybench.worker.channel import Channel
 from recoverybench.worker.life import first_line
@@ -40,12 +41,13 @@ def live(channel: Channel, journal: Journal, spec: JobSpec) -> None:
         spec: the job; its workers are the slices here.
     """
     assert spec.controller is not None
+    alone = Topology(1, spec.workers * spec.devices)
     _log_the_manager()
     with journal.span("configure JAX"):
         _configure(spec)
     with journal.span("load the workload"):
         equipment = SliceEquipment(
-            dataclasses.replace(spec, workers=1, devices=spec.workers * spec.devices),
+            dataclasses.replace(spec, topology=str(alone), workers=1, devices=alone.devices),
             channel,
             journal,
             Board(Path(spec.board), 1),
@@ -56,7 +58,7 @@ def live(channel: Channel, journal: Journal, spec: JobSpec) -> None:
     with journal.span("make the elasticity manager"):
         manager = manager_of(slices)
     with journal.span("wait for a place"):
-        place = Place.of(channel.order())
+        place = dataclasses.replace(Place.of(channel.order()), topology=str(alone))
     run = Run(equipment, place, Controller(**spec.controller), manager, Loss(slices, _say))
     if run.to_the_end():
         journal.log("done", step=spec.steps)
@@ -136,7 +138,8 @@ class Run:
         function = "step" if self._equipment.spec.donate else "step-kept"
         for left in itertools.combinations(sorted(slices), least):
             places = Shardings.of(mesh_of(self._take(left)))
-            self._equipment.executables_of(0, 1).get(function, places)
+            topology = Topology.of(self._place.topology)
+            self._equipment.executables_of(0, topology).get(function, places)
 
     # What the manager calls
 

@@ -189,14 +189,16 @@ class Recovery:
             return _Found(_STORAGE, state, data, None)
         if me in candidate.holders:
             with self._given(candidate, signature) as held:
-                state = self._placed(held, places)
+                state = self._placed(held, signature, places)
             return _Found(self._tier.name, state, held.data, None)
         given = self._fetched(candidate, signature)
-        return _Found("peer", self._placed(given, places), given.data, given)
+        return _Found("peer", self._placed(given, signature, places), given.data, given)
 
-    def _placed(self, state: HostState, places: Shardings) -> dict[str, jax.Array]:
+    def _placed(
+        self, state: HostState, signature: Signature, places: Shardings
+    ) -> dict[str, jax.Array]:
         with self._journal.span("put the state onto the devices"):
-            return to_devices(state.arrays, places)
+            return to_devices(state.arrays, signature, places)
 
     @contextmanager
     def _given(self, candidate: Candidate, signature: Signature) -> Iterator[HostState]:

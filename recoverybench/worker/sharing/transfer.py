@@ -190,9 +190,9 @@ def _read(connection: socket.socket, expected: Sequence[Leaf]) -> HostState:
         raise TransferError(f"a header of {length} bytes")
     header: Mapping[str, Any] = json.loads(bytes(_receive(connection, bytearray(length))))
     leaves = [Leaf(name, tuple(shape), dtype) for name, shape, dtype in header["leaves"]]
-    wanted = {leaf.name: leaf for leaf in expected}
-    if {leaf.name: leaf for leaf in leaves} != wanted or len(leaves) != len(wanted):
-        odd = next((leaf for leaf in leaves if wanted.get(leaf.name) != leaf), None)
+    wanted = {leaf.name: leaf.kind for leaf in expected}
+    if {leaf.name: leaf.kind for leaf in leaves} != wanted or len(leaves) != len(wanted):
+        odd = next((leaf for leaf in leaves if wanted.get(leaf.name) != leaf.kind), None)
         raise TransferError(f"the donor has another state: {odd or 'a leaf is missing'}")
     arrays = {leaf.name: np.empty(leaf.shape, np.dtype(leaf.dtype)) for leaf in leaves}
     for array in arrays.values():
