@@ -9,16 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from recoverybench.errors import UsageError
-from recoverybench.worker import workload
+from recoverybench.worker import layers, workload
 from recoverybench.worker.data import Pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
 FAMILIES = ["mlp", "transformer"]
-ALL = [f"{family}:{preset}" for family in FAMILIES for preset in ("tiny", "small")]
+SMALL = ["mlp:tiny", "mlp:small", "transformer:tiny", "transformer:small"]
+
+PUBLISHED = {
+    "transformer:gpt2-124m": 124_439_808,
+    "transformer:llama3-8b": 8_030_261_248,
+    "transformer:llama3-70b": 70_553_706_496,
+}
+"""Parameters of the models that presets are named after, as their authors count them."""
+
+ALL = [*SMALL, *PUBLISHED]
 
 
 def compiled(loaded: workload.Workload) -> tuple[Any, Any]:
@@ -49,7 +59,7 @@ def test_the_state_is_arrays_with_names_of_their_own(name: str) -> None:
     leaves = jax.tree_util.tree_flatten_with_path(state)[0]
     names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]
     assert len(set(names)) == len(names), names
-    assert len(names) <= 11, names
+    assert len(names) <= 27, names
     assert {str(leaf.dtype) for _, leaf in leaves} == {"float32", "int32"}
 
 
@@ -61,7 +71,13 @@ def test_every_usual_number_of_workers_divides_the_batch(name: str) -> None:
     assert len(loaded.source()) >= loaded.batch_size
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_model_has_as_many_parameters(name: str) -> None:
+    state = jax.eval_shape(workload.load(name).init, jax.random.key(0))
+    assert sum(leaf.size for leaf in jax.tree.leaves(state["params"])) == PUBLISHED[name]
+
+
+@pytest.mark.parametrize("family", ["mlp", "transformer"])
 def test_small_has_about_ten_million_parameters(family: str) -> None:
     state = jax.eval_shape(workload.load(f"{family}:small").init, jax.random.key(0))
     count = sum(leaf.size for leaf in jax.tree.leaves(state["params"]))
@@ -97,38 +113,30 @@ def test_a_byte_is_not_predicted_from_itself_or_what_follows() -> None:
 
 
 def test_rotary_positions_as_plain_rotations() -> None:
-    module: Any = sys.modules[type(workload.load("transformer:tiny")).__module__]
     x = np.random.default_rng(0).normal(size=(1, 9, 2, 6)).astype(np.float32)
-    expected = np.zeros_like(x)
+    expected = np.zeros(x.shape)
     for position in range(9):
         for i in range(3):
             turn = np.exp(1j * position * 10_000 ** (-2 * i / 6))
             pair = (x[0, position, :, i] + 1j * x[0, position, :, i + 3]) * turn
             expected[0, position, :, i] = pair.real
             expected[0, position, :, i + 3] = pair.imag
-    np.testing.assert_allclose(module.rotary(x), expected, atol=1e-5)
+    np.testing.assert_allclose(layers.rotary(jnp.asarray(x), 10_000.0), expected, atol=1e-5)
 
 
-def test_grouped_query_attention_as_a_plain_computation() -> None:
-    module: Any = sys.modules[type(workload.load("transformer:tiny")).__module__]
-    config = module.Config(**module.PRESETS["tiny"])
-    heads, kv_heads, width = config.heads, config.kv_heads, config.head_dim
-    rows, length = 2, 7
-    qkv = np.random.default_rng(1).normal(size=(rows, length, (heads + 2 * kv_heads) * width))
-    qkv = qkv.astype(np.float32)
-    split = qkv.reshape(rows, length, heads + 2 * kv_heads, width)
-    turned = np.asarray(module.rotary(split[:, :, : heads + kv_heads]))
-    expected = np.zeros((rows, length, heads, width))
-    for row in range(rows):
-        for head in range(heads):
-            shared = head // (heads // kv_heads)
-            key = turned[row, :, heads + shared]
-            value = split[row, :, heads + kv_heads + shared]
-            for at in range(length):
-                scores = key[: at + 1] @ turned[row, at, head] / np.sqrt(width)
-                weights = np.exp(scores - scores.max())
-                expected[row, at, head] = weights @ value[: at + 1] / weights.sum()
-    found = module.attention(qkv, config)
+@pytest.mark.parametrize("causal", [True, False])
+def test_grouped_query_attention_as_a_plain_computation(causal: bool) -> None:
+    kv_heads, group, width, rows, length = 2, 3, 4, 2, 7
+    shape = (rows, length, kv_heads, group + 2, width)
+    heads = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+    expected = np.zeros((rows, length, kv_heads, group, width))
+    for row, kv_head, member, at in np.ndindex(rows, kv_heads, group, length):
+        seen = at + 1 if causal else length
+        key, value = heads[row, :seen, kv_head, -2], heads[row, :seen, kv_head, -1]
+        weights = np.exp(key @ heads[row, at, kv_head, member] / np.sqrt(width))
+        expected[row, at, kv_head, member] = weights @ value / weights.sum()
+    qkv = jnp.asarray(heads.reshape(rows, length, -1))
+    found = layers.attention(qkv, kv_heads, width, causal=causal)
     np.testing.assert_allclose(found, expected.reshape(rows, length, -1), atol=1e-5)
 
 
@@ -159,8 +167,9 @@ def test_presets_can_be_read_without_importing(family: str) -> None:
         and node.target.id == "PRESETS"
         and node.value is not None
     ]
-    assert [sorted(presets) for presets in found] == [["small", "tiny"]]
+    assert len(found) == 1 and "tiny" in found[0]
     assert all("batch_size" in preset for preset in found[0].values())
+    assert len({tuple(preset) for preset in found[0].values()}) == 1, "entries differ"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +177,7 @@ def test_presets_can_be_read_without_importing(family: str) -> None:
     [
         ("transfomer:tiny", "did you mean 'transformer'"),
         ("transformer:tny", "did you mean 'transformer:tiny'"),
-        ("transformer", "known: transformer:small, transformer:tiny"),
+        ("transformer", "known: transformer:gpt2-124m, transformer:llama3-70b"),
         ("../transformer:tiny", "known: mlp, transformer"),
         ("", "known: mlp, transformer"),
     ],

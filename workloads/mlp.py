@@ -15,7 +15,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from recoverybench.worker import joined, optimization, text
+from recoverybench.worker import joined, modules, optimization, presets, text
+from recoverybench.worker.layout import Layout
 from recoverybench.worker.workload import folder
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -27,6 +28,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "embedding_dim": 16,
         "hidden": 128,
         "learning_rate": 3e-3,
+        "flat_moments": True,
         "joined_gradients": True,
     },
     # Our own: 9.8 M parameters, as many as `transformer:small`, nearly all of them in two
@@ -38,14 +40,27 @@ PRESETS: dict[str, dict[str, Any]] = {
         "embedding_dim": 64,
         "hidden": 2176,
         "learning_rate": 1e-3,
+        "flat_moments": True,
         "joined_gradients": False,
     },
 }
 
 
-def create(preset: str, data: Path | None) -> Mlp:
+AXES: dict[str, tuple[str, ...]] = {
+    "data": (),
+    "fsdp": ("embedding_dim", "hidden"),
+    "tensor": ("hidden",),
+}
+
+LAYOUT = Layout(
+    axes={"input": ("embed", "mlp"), "hidden": ("mlp", "embed"), "output": ("embed", None)},
+    rules={"embed": "fsdp", "mlp": "tensor"},
+)
+
+
+def create(preset: str, data: Path | None, **changes: Any) -> Mlp:
     """The workload of a preset, on the user's file or on the text that ships with it."""
-    config = Config(**PRESETS[preset])
+    config = Config(**{**PRESETS[preset], **changes})
     path = data or folder() / "data" / text.SHIPPED_TEXT
     return Mlp(config, text.TextWindows(path, config.seq_len, config.batch_size))
 
@@ -61,6 +76,7 @@ class Config:
         embedding_dim: width of a byte's embedding.
         hidden: width of both hidden layers.
         learning_rate: of Adam, fixed.
+        flat_moments: see `optimization.shaped`.
         joined_gradients: reduce gradients as one vector; see `joined.mean_gradients`.
     """
 
@@ -70,7 +86,18 @@ class Config:
     embedding_dim: int
     hidden: int
     learning_rate: float
+    flat_moments: bool
     joined_gradients: bool
+
+    def __post_init__(self) -> None:
+        """Raises `UsageError` for what makes no model."""
+        presets.positive(self)
+        presets.require(
+            "context",
+            self.context,
+            self.context <= self.seq_len,
+            f"at most seq_len = {self.seq_len}",
+        )
 
 
 class Mlp:
@@ -80,6 +107,7 @@ class Mlp:
         """Take the model's shape and its data."""
         self.config = config
         self.batch_size = config.batch_size
+        self.layout = LAYOUT
         self._windows = windows
 
     def source(self) -> text.TextWindows:
@@ -90,8 +118,7 @@ class Mlp:
         """Parameters, optimizer state and step counter before step 1."""
         from flax import nnx
 
-        model = model_class()(self.config, nnx.Rngs(key))
-        params = nnx.to_pure_dict(nnx.state(model, nnx.Param))
+        params = modules.parameters(model_class()(self.config, nnx.Rngs(key)))
         return optimization.first_state(params, _optimizer(self.config))
 
     def step(
@@ -131,13 +158,9 @@ class Mlp:
         Returns:
             float32 [..., 256].
         """
-        from flax import nnx
-
-        graph, shapes = nnx.split(
-            nnx.eval_shape(lambda: model_class()(self.config, nnx.Rngs(0))), nnx.Param
+        scores: jax.Array = modules.call(
+            lambda rngs: model_class()(self.config, rngs), params, contexts
         )
-        nnx.replace_by_pure_dict(shapes, params)
-        scores: jax.Array = nnx.merge(graph, shapes)(contexts)
         return scores
 
 
@@ -173,4 +196,4 @@ def model_class() -> Any:
 def _optimizer(config: Config) -> Any:
     import optax
 
-    return optax.flatten(optax.adam(config.learning_rate))
+    return optimization.shaped(optax.adam(config.learning_rate), flat=config.flat_moments)

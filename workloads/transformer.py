@@ -1,23 +1,26 @@
-"""Decoder-only language model in the style of Llama, over bytes.
+"""Decoder-only language model over bytes, in the style of Llama or of GPT-2.
 
-RMSNorm before each block, rotary position embedding, grouped-query attention, SwiGLU, tied
-input and output embedding; Flax NNX with Optax AdamW and a linear warm-up. Weights of all
-layers are stacked along a first axis, query/key/value and gate/up projections are fused and
-the optimizer's moments are vectors: few leaves, which is what checkpoints of small models cost.
+Llama: RMSNorm before each block, rotary positions, grouped-query attention, SwiGLU. GPT-2:
+LayerNorm, learned positions, multi-head attention, GELU, biases, tied embeddings. Flax NNX
+with Optax AdamW and a linear warm-up. Weights of all layers are stacked along a first axis and
+projections of the same input are fused: few leaves, which is what checkpoints of small models
+cost.
+
+Tokens are the bytes of a text, whatever the vocabulary of a preset: of a published one the ids
+below 256 occur, and the rest of the embedding is there, is saved and restored, and is trained
+as an output only.
 """
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
-from recoverybench.worker import joined, optimization, text
+from recoverybench.worker import decoders, modules, optimization, presets, text
+from recoverybench.worker.layout import Layout
 from recoverybench.worker.workload import folder
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -26,13 +29,22 @@ PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {
         "batch_size": 12,
         "seq_len": 32,
+        "style": "llama",
         "layers": 2,
         "dim": 64,
         "heads": 4,
         "kv_heads": 2,
         "hidden": 128,
+        "vocabulary": 256,
+        "context": 1024,
+        "rope_theta": 10_000.0,
+        "tied": True,
         "learning_rate": 3e-3,
         "warmup_steps": 5,
+        "compute_dtype": "float32",
+        "scan_layers": False,
+        "remat": False,
+        "flat_moments": True,
         "joined_gradients": True,
     },
     # 9.8 M parameters: depth, width and heads of nanoGPT's character-level configuration
@@ -41,21 +53,110 @@ PRESETS: dict[str, dict[str, Any]] = {
     "small": {
         "batch_size": 12,
         "seq_len": 64,
+        "style": "llama",
         "layers": 6,
         "dim": 384,
         "heads": 6,
         "kv_heads": 3,
         "hidden": 1024,
+        "vocabulary": 256,
+        "context": 1024,
+        "rope_theta": 10_000.0,
+        "tied": True,
         "learning_rate": 1e-3,
         "warmup_steps": 100,
+        "compute_dtype": "float32",
+        "scan_layers": False,
+        "remat": False,
+        "flat_moments": True,
+        "joined_gradients": False,
+    },
+    # 124,439,808 parameters: GPT-2 small (Radford et al. 2019, table 2; the sizes and the
+    # count are those of the released model, Hugging Face openai-community/gpt2, config.json).
+    # Optimizer and micro-batch of 12 rows as nanoGPT's reproduction (config/train_gpt2.py:
+    # learning rate 6e-4, warm-up 2000; batches of 0.5 M tokens by accumulation, which is left
+    # out here, as are dropout and the decay of the learning rate).
+    "gpt2-124m": {
+        "batch_size": 12,
+        "seq_len": 1024,
+        "style": "gpt2",
+        "layers": 12,
+        "dim": 768,
+        "heads": 12,
+        "kv_heads": 12,
+        "hidden": 3072,
+        "vocabulary": 50257,
+        "context": 1024,
+        "rope_theta": 0.0,
+        "tied": True,
+        "learning_rate": 6e-4,
+        "warmup_steps": 2000,
+        "compute_dtype": "float32",
+        "scan_layers": True,
+        "remat": False,
+        "flat_moments": False,
+        "joined_gradients": False,
+    },
+    # 8.03 B parameters: The Llama 3 Herd of Models (arXiv:2407.21783), table 3; vocabulary,
+    # context and rotary base as in config.json of meta-llama/Meta-Llama-3-8B. Computed in
+    # bfloat16 over parameters and moments in float32, as MaxText trains it (base.yml: dtype,
+    # weight_dtype). The warm-up of 8000 steps is the paper's for 405B. The published batch is
+    # 4 M tokens and more; 48 rows is what the text that ships holds.
+    "llama3-8b": {
+        "batch_size": 48,
+        "seq_len": 8192,
+        "style": "llama",
+        "layers": 32,
+        "dim": 4096,
+        "heads": 32,
+        "kv_heads": 8,
+        "hidden": 14336,
+        "vocabulary": 128256,
+        "context": 8192,
+        "rope_theta": 500_000.0,
+        "tied": False,
+        "learning_rate": 3e-4,
+        "warmup_steps": 8000,
+        "compute_dtype": "bfloat16",
+        "scan_layers": True,
+        "remat": True,
+        "flat_moments": False,
+        "joined_gradients": False,
+    },
+    # 70.55 B parameters: the same sources, and config.json of meta-llama/Meta-Llama-3-70B.
+    "llama3-70b": {
+        "batch_size": 48,
+        "seq_len": 8192,
+        "style": "llama",
+        "layers": 80,
+        "dim": 8192,
+        "heads": 64,
+        "kv_heads": 8,
+        "hidden": 28672,
+        "vocabulary": 128256,
+        "context": 8192,
+        "rope_theta": 500_000.0,
+        "tied": False,
+        "learning_rate": 1.5e-4,
+        "warmup_steps": 8000,
+        "compute_dtype": "bfloat16",
+        "scan_layers": True,
+        "remat": True,
+        "flat_moments": False,
         "joined_gradients": False,
     },
 }
 
+AXES: dict[str, tuple[str, ...]] = {
+    "data": (),
+    "fsdp": ("dim",),
+    "tensor": ("heads", "kv_heads", "hidden"),
+}
 
-def create(preset: str, data: Path | None) -> Transformer:
+
+def create(preset: str, data: Path | None, **changes: Any) -> Transformer:
     """The workload of a preset, on the user's file or on the text that ships with it."""
-    config = Config(**PRESETS[preset])
+    config = Config(**(PRESETS[preset] | changes))
     path = data or folder() / "data" / text.SHIPPED_TEXT
     return Transformer(config, text.TextWindows(path, config.seq_len, config.batch_size))
 
@@ -66,27 +167,80 @@ class Config:
 
     Attributes:
         batch_size: windows in the global batch.
-        seq_len: bytes predicted in a window.
+        seq_len: bytes predicted in a window; at most `context`.
+        style: ``llama`` or ``gpt2``.
         layers: blocks.
         dim: width of the residual stream.
         heads: query heads; each is `dim // heads` wide, an even number.
         kv_heads: key/value heads; divides `heads`.
         hidden: width inside the feed-forward block.
+        vocabulary: rows of the embedding; bytes are the first 256.
+        context: the longest window; in GPT-2's style rows of the learned positions.
+        rope_theta: base of the rotary positions, in Llama's style.
+        tied: the output uses the embedding too (always so in GPT-2's style).
         learning_rate: after the warm-up, for good.
         warmup_steps: steps over which the learning rate grows from 0.
+        compute_dtype: ``float32`` or ``bfloat16``; parameters and moments are float32.
+        scan_layers, remat: see `layers.run`.
+        flat_moments: see `optimization.shaped`.
         joined_gradients: reduce gradients as one vector; see `joined.mean_gradients`.
     """
 
     batch_size: int
     seq_len: int
+    style: str
     layers: int
     dim: int
     heads: int
     kv_heads: int
     hidden: int
+    vocabulary: int
+    context: int
+    rope_theta: float
+    tied: bool
     learning_rate: float
     warmup_steps: int
+    compute_dtype: str
+    scan_layers: bool
+    remat: bool
+    flat_moments: bool
     joined_gradients: bool
+
+    def __post_init__(self) -> None:
+        """Raises `UsageError` for what makes no model."""
+        gpt2 = self.style == "gpt2"
+        presets.one_of(self, "style", ("llama", "gpt2"))
+        presets.one_of(self, "compute_dtype", ("float32", "bfloat16"))
+        presets.positive(self, or_zero=("warmup_steps", *(("rope_theta",) if gpt2 else ())))
+        presets.divides(self, "heads", "dim")
+        presets.divides(self, "kv_heads", "heads")
+        presets.require(
+            "seq_len",
+            self.seq_len,
+            self.seq_len <= self.context,
+            f"at most context = {self.context}",
+        )
+        presets.require(
+            "vocabulary",
+            self.vocabulary,
+            self.vocabulary >= text.VOCABULARY,
+            f"at least {text.VOCABULARY}, for tokens are bytes",
+        )
+        if gpt2:
+            presets.require(
+                "kv_heads",
+                self.kv_heads,
+                self.kv_heads == self.heads,
+                f"heads = {self.heads} in style gpt2",
+            )
+            presets.require("tied", self.tied, self.tied, "true in style gpt2")
+        else:
+            presets.require(
+                "heads",
+                self.heads,
+                self.head_dim % 2 == 0,
+                f"heads of an even width; dim = {self.dim}",
+            )
 
     @property
     def head_dim(self) -> int:
@@ -101,6 +255,7 @@ class Transformer:
         """Take the model's shape and its data."""
         self.config = config
         self.batch_size = config.batch_size
+        self.layout = layout_of(config)
         self._windows = windows
 
     def source(self) -> text.TextWindows:
@@ -111,8 +266,7 @@ class Transformer:
         """Parameters, optimizer state and step counter before step 1."""
         from flax import nnx
 
-        model = decoder_class()(self.config, nnx.Rngs(key))
-        params = nnx.to_pure_dict(nnx.state(model, nnx.Param))
+        params = modules.parameters(self._model(nnx.Rngs(key)))
         return optimization.first_state(params, _optimizer(self.config))
 
     def step(
@@ -144,105 +298,43 @@ class Transformer:
             tokens: int32 [rows, length].
 
         Returns:
-            float32 [rows, length, 256].
+            float32 [rows, length, vocabulary].
         """
-        from flax import nnx
-
-        graph, shapes = nnx.split(
-            nnx.eval_shape(lambda: decoder_class()(self.config, nnx.Rngs(0))), nnx.Param
-        )
-        nnx.replace_by_pure_dict(shapes, params)
-        scores: jax.Array = nnx.merge(graph, shapes)(tokens)
+        scores: jax.Array = modules.call(self._model, params, tokens)
         return scores
 
-
-@functools.cache
-def decoder_class() -> Any:
-    """The NNX module, defined on first use: a worker that does not trace never imports flax."""
-    from flax import nnx
-
-    class Decoder(nnx.Module):
-        """Bytes in, scores of the next byte out."""
-
-        def __init__(self, config: Config, rngs: nnx.Rngs) -> None:
-            layers, dim, head_dim = config.layers, config.dim, config.head_dim
-            self.config = config
-            weights = joined.normals(
-                rngs.params(),
-                [
-                    (text.VOCABULARY, dim),
-                    (layers, dim, (config.heads + 2 * config.kv_heads) * head_dim),
-                    (layers, config.heads * head_dim, dim),
-                    (layers, dim, 2 * config.hidden),
-                    (layers, config.hidden, dim),
-                ],
-            )
-            self.embedding, self.qkv, self.out, self.gate_up, self.down = (
-                nnx.Param(0.02 * each) for each in weights
-            )
-            # Two norms a layer, before attention and before the feed-forward, and the last one.
-            self.norms = nnx.Param(jnp.ones((2 * layers + 1, dim)))
-
-        def __call__(self, tokens: jax.Array) -> jax.Array:
-            config, norms = self.config, self.norms[...]
-            embedding = self.embedding[...]
-            x = embedding[tokens]
-            for layer in range(config.layers):
-                heads = rms_norm(x, norms[2 * layer]) @ self.qkv[layer]
-                x = x + attention(heads, config) @ self.out[layer]
-                both = rms_norm(x, norms[2 * layer + 1]) @ self.gate_up[layer]
-                gate, up = jnp.split(both, 2, axis=-1)
-                x = x + (jax.nn.silu(gate) * up) @ self.down[layer]
-            return rms_norm(x, norms[-1]) @ embedding.T
-
-    return Decoder
+    def _model(self, rngs: Any) -> Any:
+        make = decoders.gpt2_class() if self.config.style == "gpt2" else decoders.llama_class()
+        return make(self.config, rngs)
 
 
-def rms_norm(x: jax.Array, scale: jax.Array, epsilon: float = 1e-5) -> jax.Array:
-    """`x` divided by the root mean square of its last axis, times `scale`."""
-    return x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + epsilon) * scale
-
-
-def attention(qkv: jax.Array, config: Config) -> jax.Array:
-    """Causal grouped-query attention with rotary positions.
-
-    Args:
-        qkv: [rows, length, (heads + 2 * kv_heads) * head_dim]: queries, keys, values.
-        config: gives the heads.
-
-    Returns:
-        [rows, length, heads * head_dim].
-    """
-    rows, length, _ = qkv.shape
-    query_heads, kv_heads = config.heads, config.kv_heads
-    heads = qkv.reshape(rows, length, query_heads + 2 * kv_heads, config.head_dim)
-    turned = rotary(heads[:, :, : query_heads + kv_heads])
-    # Query heads g * i … g * i + g - 1 share key/value head i.
-    query = turned[:, :, :query_heads].reshape(rows, length, kv_heads, -1, config.head_dim)
-    key, value = turned[:, :, query_heads:], heads[:, :, query_heads + kv_heads :]
-    scores = jnp.einsum("rqkgd,rskd->rkgqs", query, key) * config.head_dim**-0.5
-    seen = np.tril(np.ones((length, length), bool))
-    weights = jax.nn.softmax(jnp.where(seen, scores, -jnp.inf), axis=-1)
-    mixed = jnp.einsum("rkgqs,rskd->rqkgd", weights, value)
-    return mixed.reshape(rows, length, query_heads * config.head_dim)
-
-
-def rotary(x: jax.Array, base: float = 10_000.0) -> jax.Array:
-    """Turn each pair (i, i + head_dim / 2) of a head by position * base**(-2 i / head_dim).
-
-    Args:
-        x: [rows, length, heads, head_dim]; positions count from 0.
-        base: of the wavelengths.
-    """
-    length, half = x.shape[1], x.shape[3] // 2
-    angles = np.outer(np.arange(length), base ** (-np.arange(half) / half))[:, None, :]
-    cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
-    first, second = x[..., :half], x[..., half:]
-    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+def layout_of(config: Config) -> Layout:
+    """Heads and hidden units over ``tensor``, the other side of each matrix over ``fsdp``."""
+    rules = {"embed": "fsdp", "heads": "tensor", "mlp": "tensor"}
+    # Whatever splits the key/value heads then splits the vocabulary too; GPT-2's 50257 is
+    # 29 x 1733, which nothing splits.
+    if config.vocabulary % config.kv_heads == 0:
+        rules["vocab"] = "tensor"
+    return Layout(
+        axes={
+            "embedding": ("vocab", "embed"),
+            "output": ("embed", "vocab"),
+            "positions": (None, "embed"),
+            "qkv": (None, "embed", "heads"),
+            "out": (None, "heads", "embed"),
+            "gate_up": (None, "embed", None, "mlp"),
+            "up": (None, "embed", "mlp"),
+            "down": (None, "mlp", "embed"),
+        },
+        rules=rules,
+    )
 
 
 def _optimizer(config: Config) -> Any:
-    import optax
-
-    warmup = optax.linear_schedule(0.0, config.learning_rate, config.warmup_steps)
-    return optax.flatten(optax.adamw(warmup, b2=0.95, weight_decay=0.1))
+    return optimization.adamw(
+        config.learning_rate,
+        config.warmup_steps,
+        b2=0.95,
+        weight_decay=0.1,
+        flat=config.flat_moments,
+    )

@@ -8,23 +8,30 @@ costs up to 3 ms, whatever its size.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+ONE_DRAW: Final = 2**24
+"""So many numbers at most come from one draw. More are drawn array by array, so that none of
+them has to lie in one vector with the others, on whatever device that would be."""
+
 
 def normals(key: jax.Array, shapes: Sequence[tuple[int, ...]]) -> list[jax.Array]:
-    """Independent standard normals of several shapes (float32), from one draw."""
+    """Independent standard normals of several shapes (float32); from one draw if they are few."""
     sizes = [int(np.prod(shape)) for shape in shapes]
+    if sum(sizes) > ONE_DRAW:
+        keys = jax.random.split(key, len(shapes))
+        return [jax.random.normal(k, shape) for k, shape in zip(keys, shapes, strict=True)]
     parts = jnp.split(jax.random.normal(key, (sum(sizes),)), np.cumsum(sizes)[:-1])
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def plain_gradients(
-    loss_of: Callable[[Any, jax.Array], jax.Array], params: Any, rows: jax.Array
+    loss_of: Callable[[Any, Any], jax.Array], params: Any, rows: Any
 ) -> tuple[jax.Array, Any]:
     """Loss and gradients of a batch; on several workers each array is reduced by itself."""
     loss, gradients = jax.value_and_grad(loss_of)(params, rows)
@@ -32,7 +39,7 @@ def plain_gradients(
 
 
 def mean_gradients(
-    loss_of: Callable[[Any, jax.Array], jax.Array], params: Any, rows: jax.Array
+    loss_of: Callable[[Any, Any], jax.Array], params: Any, rows: Any
 ) -> tuple[jax.Array, Any]:
     """Loss and gradients of a batch, as `plain_gradients` gives them but for rounding.
 
@@ -44,11 +51,12 @@ def mean_gradients(
     Args:
         loss_of: (params, rows) -> float32 scalar, the mean over the rows.
         params: pytree of float32 arrays.
-        rows: the batch; every row weighs the same.
+        rows: the batch, a pytree of arrays with the same first axis; every row weighs the same.
     """
 
-    def of_row(row: jax.Array) -> jax.Array:
-        vector: jax.Array = ravel_pytree(jax.value_and_grad(loss_of)(params, row[None]))[0]
+    def of_row(row: Any) -> jax.Array:
+        one = jax.tree.map(lambda array: array[None], row)
+        vector: jax.Array = ravel_pytree(jax.value_and_grad(loss_of)(params, one))[0]
         return vector
 
     _, unravel = ravel_pytree((jnp.zeros((), jnp.float32), params))
