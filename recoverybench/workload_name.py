@@ -70,6 +70,11 @@ def own_file(text: str) -> bool:
     return ".py:" in text or text.endswith(".py")
 
 
+def short_name(text: str) -> str:
+    """A workload's name for people: a user's own without the folders of its file."""
+    return text.replace("\\", "/").rpartition("/")[2] if own_file(text) else text
+
+
 def _typed(key: str, text: str, preset: Mapping[str, Any]) -> Any:
     if key not in preset:
         raise ValueError(f"changes to {', '.join(sorted(preset))}, not to {key!r}")

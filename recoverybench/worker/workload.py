@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from recoverybench import errors
-from recoverybench.workload_name import WorkloadName
+from recoverybench.workload_name import WorkloadName, short_name
 
 if TYPE_CHECKING:
     import jax
@@ -120,19 +120,27 @@ def _family(family: str) -> ModuleType:
 
 
 def _own(name: str, parts: WorkloadName) -> Workload:
-    """A workload from a user's file; whatever it raises is one line, and the file's fault."""
-    path = Path(parts.family)
+    """A workload from a user's file; whatever it raises is one line, and the file's fault.
+
+    Modules beside the file can be imported, as they can when Python runs it as a script.
+    """
+    path = Path(parts.family).absolute()
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # last: a neighbour hides no installed module
+    short = short_name(name)
     try:
         module = _import(f"recoverybench_own_{path.stem}", path)
         made = getattr(module, parts.preset)()
-    except Exception as error:
-        lines = str(error).splitlines() or [""]
-        raises = f"{type(error).__name__}: {lines[0][:200]}"
-        raise errors.bad_value("workload", name, f"a factory that makes one ({raises})") from error
+    except (Exception, SystemExit) as error:
+        from recoverybench.worker.own import raised_at, short_error
+
+        raises = f"{short_error(error)}{raised_at(error, path)}"
+        allowed = f"a factory that makes one ({raises})"
+        raise errors.bad_value("workload", short, allowed) from error
     lacking = [each for each in _PROTOCOL if not hasattr(made, each)]
     if lacking:
         allowed = f"a factory of a workload; {type(made).__name__} has no {lacking[0]}"
-        raise errors.bad_value("workload", name, allowed)
+        raise errors.bad_value("workload", short, allowed)
     workload: Workload = made
     return workload
 
