@@ -42,7 +42,7 @@ def gathered(pipelines: list[Pipeline]) -> Batch:
     )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(
     length=st.integers(1, 60),
     seed=st.integers(0, 2**32 - 1),
@@ -59,7 +59,7 @@ def test_the_global_batch_does_not_depend_on_the_number_of_workers(
         np.testing.assert_array_equal(found.arrays["x"], expected.arrays["x"])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(length=st.integers(1, 60), seed=st.integers(0, 2**32 - 1))
 def test_every_record_comes_once_an_epoch_and_ids_say_which(length: int, seed: int) -> None:
     pipeline, samples, values = one(length, seed), list[int](), list[int]()
@@ -73,7 +73,7 @@ def test_every_record_comes_once_an_epoch_and_ids_say_which(length: int, seed: i
         assert sorted(ids) == list(range(epoch * length, (epoch + 1) * length))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(
     steps=st.integers(0, 20),
     before=st.sampled_from([1, 2, 3, 4, 6]),

@@ -1,11 +1,11 @@
-"""How close is close enough, where bits cannot be equal: after steps with fewer workers.
+"""How close is close enough, where bits cannot be equal: after steps on another topology.
 
-Fewer workers sum the same numbers in another order. Each such step rounds otherwise, by a few
-units in the last place of a float32 (a relative difference of `EPSILON` each), and what it
-leaves is carried on. At first these differences add up as a random walk does, with the root of
-the number of steps. The tolerance is `UNITS` times `EPSILON` times the root of the steps since
-the last one that all workers computed, and never less than for `FEWEST` steps, as a leaf whose
-gradient nearly cancels out can be off by more than one step's share at once.
+Other workers, fewer or more or on another mesh, sum the same numbers in another order. Each such
+step rounds otherwise, by a few units in the last place of a float32 (a relative difference of
+`EPSILON` each), and what it leaves is carried on. At first these differences add up as a random
+walk does, with the root of the number of steps. The tolerance is `UNITS` times `EPSILON` times the
+root of the steps since the last one of the job's own topology, and never less than for `FEWEST`
+steps, as a leaf whose gradient nearly cancels out can be off by more than one step's share at once.
 
 Later the training itself enlarges them, as it would any other grain of sand, and no tolerance
 tells rounding from a fault any more. So nothing is compared with the reference beyond

@@ -9,7 +9,7 @@ appear exactly once, at the step at which the reference saw it.
 Work that was thrown away is not compared: a step that was logged after the injection and
 that a later generation did again. A fault in the numbers poisons just those.
 
-From the first generation with fewer workers on, bits cannot be equal, for fewer sum in
+From the first generation on another topology on, bits cannot be equal, for its workers sum in
 another order: losses and the norms of the final state's leaves are compared within a
 tolerance, and only as far as that says anything (see `closeness`). Losses and final states of
 the workers must be equal among themselves, bit for bit, all the way; restored states and
@@ -53,7 +53,7 @@ class _Comparison:
 
     Attributes:
         history, reference: the two. legs: from the recovery on, in order.
-        smaller: the first generation with fewer workers; None: there is none.
+        other: the first generation on another topology; None: there is none.
         close: what is compared within a tolerance from there on.
         within, beyond: steps that were, and steps that are too far for it.
         shared: (generation, step) -> the loss bits that the first worker has there; of the
@@ -63,7 +63,7 @@ class _Comparison:
     history: History
     reference: Reference
     legs: tuple[_Leg, ...]
-    smaller: int | None
+    other: int | None
     close: Closeness
     within: set[int] = field(default_factory=set)
     beyond: set[int] = field(default_factory=set)
@@ -72,12 +72,12 @@ class _Comparison:
     @property
     def exact(self) -> bool:
         """Bits are compared to the very end."""
-        return self.smaller is None
+        return self.other is None
 
     def loss_differs(self, line: Line, wanted: str) -> str | None:
         """What is wrong with the loss of a step, or None."""
         bits = line["loss_bits"]
-        if self.smaller is None or line["generation"] < self.smaller:
+        if self.other is None or line["generation"] < self.other:
             return None if bits == wanted else f"loss bits are {bits}, expected {wanted}"
         if other := self._alone(line, line["step"], bits):
             return f"loss bits are {bits}, and another worker has {other}"
@@ -186,20 +186,18 @@ def _comparison(
         since = restored if g == generation else restored_step(history, workers, g)
         begin = min(reference.losses) - 1 if g == 0 else 0
         found.append(_Leg(g, since or begin, members_of(history, workers, g)))
-    smaller = first_other(history, workers)
-    return _Comparison(
-        history, reference, tuple(found), smaller, Closeness(_equal(history, smaller))
-    )
+    other = first_other(history, workers)
+    return _Comparison(history, reference, tuple(found), other, Closeness(_equal(history, other)))
 
 
-def _equal(history: History, smaller: int | None) -> int:
+def _equal(history: History, other: int | None) -> int:
     """The last step that all workers had a part in, of the state with which fewer went on."""
-    if smaller is None:
+    if other is None:
         return 0
     restored = [
-        line.get("step") or 0 for line in history.named("restore") if line["generation"] == smaller
+        line.get("step") or 0 for line in history.named("restore") if line["generation"] == other
     ]
-    steps = [line["step"] for line in history.named("step") if line["generation"] >= smaller]
+    steps = [line["step"] for line in history.named("step") if line["generation"] >= other]
     return min(restored, default=min(steps, default=1) - 1)
 
 
