@@ -53,6 +53,10 @@ PHASE_NAMES: Final = {"first_step": "first step", "catch_up": "catch up"}
 
 PHASE_MEANING: Final = {
     "detect": ("the injection takes effect", "the first evidence in any part of the system"),
+    "unnamed": (
+        "a moment that is known",
+        "the next one that is known: no mark names what is between",
+    ),
     "react": ("the first evidence", "the strategy acts"),
     "teardown": ("the strategy acts", "the old attempt is gone: processes ended, runtimes closed"),
     "replace": ("the old attempt is gone", "every worker of the new attempt is up, imports done"),
@@ -239,6 +243,11 @@ def tier_words(record: TrialRecord) -> str | None:
 def struck_again(record: TrialRecord) -> int:
     """Further kills that struck while the job was still coming back."""
     return max(0, sum(item.reason == "inject" for item in record.exits) - 1)
+
+
+def not_verified(record: TrialRecord) -> bool:
+    """Whether it counts as recovered with nothing compared, as its command's file asks for."""
+    return record.outcome == "recovered" and (record.verify is None or record.verify.passed is None)
 
 
 def one_controller(cell: Cell) -> bool:

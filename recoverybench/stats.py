@@ -16,7 +16,7 @@ from typing import Final
 
 from recoverybench.cells import Cell
 from recoverybench.records import TrialRecord
-from recoverybench.vocabulary import OUTCOMES, PHASES
+from recoverybench.vocabulary import OUTCOMES, SHOWN_PHASES
 
 CENSORED: Final = ("timeout", "undetected")
 """Outcomes that mean: not back at the deadline."""
@@ -115,7 +115,7 @@ def _summary(cell: Cell, trials: Sequence[TrialRecord], confidence: float) -> Ce
 
     phases = {
         phase: values
-        for phase in PHASES
+        for phase in SHOWN_PHASES
         if (values := spread((t.phases.get(phase) for t in back), confidence)) is not None
     }
     return CellSummary(

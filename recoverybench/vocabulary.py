@@ -41,8 +41,16 @@ PHASES: Final = (
 )
 """`PHASES[i]` lies between `MILESTONES[i]` and `MILESTONES[i + 1]`."""
 
+UNNAMED: Final = "unnamed"
+"""The time between milestones that lie further apart, where a command marks none between them."""
+
 RECOVERY_PHASES: Final = PHASES[:-1]
-"""The phases whose sum is the recovery time (`catch_up` ends the time to progress)."""
+"""The phases whose sum is the recovery time (`catch_up` ends the time to progress); with
+`UNNAMED`, where there is such time.
+"""
+
+SHOWN_PHASES: Final = (PHASES[0], UNNAMED, *PHASES[1:])
+"""Every phase, in the order in which they are shown."""
 
 WORKER_MILESTONES: Final = (
     "closed",
@@ -114,6 +122,8 @@ SUPERVISOR_EVENTS: Final = (
     "evidence",  # `mechanism`, `worker`, `detail`
     "act",  # `strategy`, `generation`
     "transition",  # `kind` (resume|grow), `generation`: set up anew, with nothing broken
+    "mark",  # `what`, `step`, `loss`, `source`: what a command printed or marked
+    "command_ended",  # `code`, `signal`: a command ended, that of `worker` where each has one
     "given_up",  # `reason`: the strategy has no way back
     "stood_still",  # `seconds`: the harness did not run for that long, after the injection
     "deadline",

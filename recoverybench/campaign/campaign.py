@@ -32,6 +32,8 @@ from recoverybench.campaign.reference import reference_for
 from recoverybench.campaign.trial import Directories, Plan, parts, run_job
 from recoverybench.cells import Cell
 from recoverybench.errors import HarnessError, UsageError, bad_value
+from recoverybench.external.measure import Commands
+from recoverybench.external.spec import is_command
 from recoverybench.faults._memory import sweep
 from recoverybench.faults._soak import Soak
 from recoverybench.labels import cell_label, varying_factors
@@ -253,7 +255,11 @@ class Campaign:
         """
         gc.disable()  # a pause of ours would be somebody's phase; collected between trials
         try:
+            commands = Commands(self.run, self.bench.directory, cache.root() / "references")
             for plan in self._open():
+                if is_command(plan.cell.workload):
+                    self._keep(commands.measure(plan, self.listener.phase), plan)
+                    continue
                 keys = keys_of(plan, plan.cell, self.bench)
                 self._one(plan, keys, self._reference_of(plan, keys))
                 gc.collect()
@@ -297,10 +303,13 @@ class Campaign:
             harness={"problem": problem} if problem else {},
         )
         for record in records:
-            if record.victim is None:
-                record = dataclasses.replace(record, victim=plan.victim)
-            self.run.append(record)
-            self.listener.trial_done(record)
+            self._keep(record, plan)
+
+    def _keep(self, record: TrialRecord, plan: Plan) -> None:
+        if record.victim is None:
+            record = dataclasses.replace(record, victim=plan.victim)
+        self.run.append(record)
+        self.listener.trial_done(record)
 
     def _reference_of(self, plan: Plan, keys: Keys) -> Reference:
         """The reference of a trial's job, made when it is wanted for the first time.

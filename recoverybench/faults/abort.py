@@ -16,6 +16,7 @@ from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 
 NEEDS = ()
+OUTSIDE = True
 
 
 class Abort(Fault):

@@ -17,7 +17,8 @@ class Fault:
     """Base of every fault; a fault overrides what it needs and always `inject`.
 
     A fault's module says in a literal ``NEEDS`` which capabilities of the machine it uses (see
-    `capabilities`); a cell whose fault needs one that is missing is refused.
+    `capabilities`); a cell whose fault needs one that is missing is refused. ``OUTSIDE = True``:
+    it is a signal to a process, and can be given to anybody's command as well.
 
     Attributes:
         name: as a suite spells it, without an argument.

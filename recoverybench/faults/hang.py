@@ -17,6 +17,7 @@ from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 
 NEEDS = ()
+OUTSIDE = True
 
 
 class Hang(Fault):

@@ -19,6 +19,7 @@ from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 
 NEEDS = ()
+OUTSIDE = True
 
 
 class Interrupt(Fault):

@@ -15,6 +15,7 @@ from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 
 NEEDS = ()
+OUTSIDE = True
 
 
 class Kill(Fault):

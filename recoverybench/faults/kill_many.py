@@ -20,6 +20,7 @@ from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 
 NEEDS = ()
+OUTSIDE = True
 
 DEFAULT_COUNT = 2
 

@@ -26,6 +26,7 @@ from recoverybench.plan.units import parse_duration
 from recoverybench.protocol import JobSpec
 
 NEEDS = ()
+OUTSIDE = True
 
 DEFAULT_GRACE = "250ms"
 

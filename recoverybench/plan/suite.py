@@ -40,6 +40,7 @@ from recoverybench.plan import catalogue
 from recoverybench.plan.factors import check_keys, read_integer
 from recoverybench.plan.matrix import read_matrix
 from recoverybench.plan.units import parse_duration
+from recoverybench.plan.workloads import preset_of
 
 DEFAULT_SUITE = "quick"
 DEFAULT_STEPS = 45
@@ -258,8 +259,7 @@ def _read_text(value: object, where: str) -> str:
 def _check_length(data: Path, where: str, cells: tuple[Cell, ...]) -> None:
     """Refuses a text that does not hold one batch of a workload, before anything is started."""
     for cell in cells:
-        family, _, preset = cell.workload.partition(":")
-        shape = catalogue.presets(family)[preset]
+        shape = preset_of(cell.workload) or {}
         if "seq_len" in shape:
             needed, size = shape["batch_size"] * shape["seq_len"] + 1, data.stat().st_size
             if size < needed:

@@ -11,6 +11,7 @@ from typing import Any
 
 from recoverybench import capabilities
 from recoverybench.cells import Cell
+from recoverybench.external.support import why_not
 from recoverybench.plan import catalogue
 from recoverybench.plan.triggers import SETTING_UP, parse_trigger
 
@@ -33,6 +34,7 @@ class Judge:
             or self._lack("strategies", _name(cell.strategy))
             or _missing(_needed_by_trigger(cell), f"trigger {cell.trigger}")
             or self._part("faults", cell.fault).unsupported(cell)
+            or why_not(cell)
             or strategy.unsupported(cell)
             or self._survival(cell, ends_all=strategy.ends_all)
             or _scattered(cell)

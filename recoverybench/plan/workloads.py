@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from recoverybench.errors import bad_value, unknown_name
+from recoverybench.external.spec import check_command, is_command
 from recoverybench.plan import catalogue
 from recoverybench.topology import ROW_AXES, Topology
-from recoverybench.workload_name import WorkloadName, own_file
+from recoverybench.workload_name import WorkloadName, own_file, short_name
 
 
 def check_workload(value: object, where: str) -> str:
@@ -21,6 +22,8 @@ def check_workload(value: object, where: str) -> str:
         UsageError: there is no such workload, or no such entry to change.
     """
     text = value if isinstance(value, str) else ""
+    if is_command(text):
+        return check_command(text, where)
     try:
         name = WorkloadName.of(text)
         if name.own:
@@ -53,9 +56,9 @@ def _own(name: WorkloadName, text: str, where: str) -> str:
 
 def preset_of(workload: str) -> dict[str, Any] | None:
     """The entries of a workload's preset, with its changes; None: it is a user's own."""
-    name = WorkloadName.of(workload)
-    if own_file(workload):
+    if is_command(workload) or own_file(workload):
         return None
+    name = WorkloadName.of(workload)
     return name.preset_with_changes(catalogue.presets(name.family)[name.preset])
 
 
@@ -71,7 +74,7 @@ def why_not_on(workload: str, topology: Topology) -> str | None:
     Its rows have to be shared out evenly, it has to know every axis of the mesh, and each axis
     has to divide what it splits.
     """
-    preset, label = preset_of(workload) or {}, short(workload)
+    preset, label = preset_of(workload) or {}, short_name(workload)
     batch = batch_size(workload)
     if batch is not None and batch % topology.row_shares:
         axes = [name for name, _ in topology.mesh if name in ROW_AXES]
@@ -93,12 +96,7 @@ def axes_of(workload: str) -> dict[str, tuple[str, ...]] | None:
     """Axes of a mesh that a workload knows, each with the entries of its preset that the size of
     the axis must divide; None: it is a user's own, and only itself knows.
     """
-    if own_file(workload):
+    if is_command(workload) or own_file(workload):
         return None
     axes = catalogue.literal("workloads", WorkloadName.of(workload).family, "AXES")
     return {"data": ()} if axes is None else dict(axes)
-
-
-def short(workload: str) -> str:
-    """Its name for people: a user's own without the folders."""
-    return Path(workload).name if own_file(workload) else workload

@@ -26,7 +26,7 @@ from recoverybench.labels import (
 )
 from recoverybench.records import TrialRecord
 from recoverybench.results.store import Run
-from recoverybench.vocabulary import EVIDENCE, MILESTONES, PHASES
+from recoverybench.vocabulary import EVIDENCE, MILESTONES, PHASES, SHOWN_PHASES
 
 _DIGITS = 6
 """Spans are drawn from microseconds; the clock's last digits would only make the file larger."""
@@ -50,6 +50,7 @@ def payload(runs: Sequence[Run]) -> dict[str, Any]:
             trials.append(_compact(trial) | {"run": position, "cell": cell})
     return {
         "phases": PHASES,
+        "shown_phases": SHOWN_PHASES,
         "milestones": MILESTONES,
         "reasons": EXIT_REASONS,
         "mechanisms": {name: mechanism_name(name) for name in EVIDENCE},

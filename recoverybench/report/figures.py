@@ -15,7 +15,7 @@ from typing import Any
 
 from recoverybench.labels import outcome_name, phase_name, seconds, short_digests
 from recoverybench.report.rows import Row, mark_of
-from recoverybench.vocabulary import PHASES, RECOVERY_PHASES
+from recoverybench.vocabulary import SHOWN_PHASES, UNNAMED
 
 Figure = dict[str, Any]
 
@@ -70,8 +70,10 @@ def recovery_figure(rows: Sequence[Row], *, several: bool = False) -> Figure:
 def phases_figure(rows: Sequence[Row]) -> Figure:
     """The median of each phase, stacked per cell; catching up is hatched, as it comes after."""
     data = []
-    for phase in PHASES:
+    for phase in SHOWN_PHASES:
         values = [r.phases.get(phase) for r in rows]
+        if phase == UNNAMED and not any(values):
+            continue
         data.append(
             {
                 "type": "bar",
@@ -90,7 +92,7 @@ def phases_figure(rows: Sequence[Row]) -> Figure:
                     "color": f"--phase-{phase}",
                     "line": {"color": "--card", "width": 1},
                 }
-                | ({} if phase in RECOVERY_PHASES else {"pattern": {"shape": "/", "size": 6}}),
+                | ({} if phase != "catch_up" else {"pattern": {"shape": "/", "size": 6}}),
             }
         )
     layout = _layout(rows)

@@ -43,7 +43,7 @@ from recoverybench.report.saves import sweeps
 from recoverybench.report.settings import constants_of, settings_of
 from recoverybench.results.store import Run
 from recoverybench.soaks import soaks_of
-from recoverybench.vocabulary import OUTCOMES, PHASES
+from recoverybench.vocabulary import OUTCOMES, SHOWN_PHASES, UNNAMED
 
 _FAILURES_SHOWN = 50
 
@@ -72,7 +72,7 @@ def render(runs: Sequence[Run]) -> str:
         alt=chart_in_words(rows),
         several=len(runs) > 1,
         rows=rows,
-        phases=_phases(),
+        phases=_phases(rows),
         outcomes=_outcomes(rows),
         unmeasured=_unmeasured(runs),
         detection=tried,
@@ -124,7 +124,8 @@ def _title(runs: Sequence[Run]) -> str:
     return f"{', '.join(names) or 'no run'} · recoverybench"
 
 
-def _phases() -> list[dict[str, str]]:
+def _phases(rows: Sequence[Row]) -> list[dict[str, str]]:
+    unnamed = any(UNNAMED in row.phases for row in rows)
     return [
         {
             "id": phase,
@@ -132,7 +133,8 @@ def _phases() -> list[dict[str, str]]:
             "start": PHASE_MEANING[phase][0],
             "end": PHASE_MEANING[phase][1],
         }
-        for phase in PHASES
+        for phase in SHOWN_PHASES
+        if unnamed or phase != UNNAMED
     ]
 
 

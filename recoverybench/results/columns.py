@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from recoverybench.cells import FACTORS, Cell
 from recoverybench.records import TrialRecord
-from recoverybench.vocabulary import EVIDENCE, MILESTONES, PHASES
+from recoverybench.vocabulary import EVIDENCE, MILESTONES, SHOWN_PHASES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,7 @@ def row(record: TrialRecord) -> dict[str, Any]:
         "time_to_progress_s": record.time_to_progress_s,
         "unattributed_s": record.unattributed_s,
         "verify_s": record.verify_s,
-        **{f"phase_{name}_s": record.phases.get(name) for name in PHASES},
+        **{f"phase_{name}_s": record.phases.get(name) for name in SHOWN_PHASES},
         "step_before": record.step_before,
         "restored_step": record.restored_step,
         "lost_steps": record.lost_steps,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -17,6 +17,7 @@ from recoverybench.labels import (
     cell_label,
     constant_factors,
     fixed,
+    not_verified,
     one_controller,
     outcome_name,
     processes_words,
@@ -31,9 +32,10 @@ from recoverybench.results.store import Run
 from recoverybench.soaks import soaks_of
 from recoverybench.stats import CellSummary, Spread, summarise
 from recoverybench.terminal.text import clean, plain
-from recoverybench.vocabulary import PHASES
+from recoverybench.vocabulary import SHOWN_PHASES, UNNAMED
 
 _SHORT = {
+    "unnamed": "unnam",
     "teardown": "tear",
     "replace": "repl",
     "rendezvous": "rdv",
@@ -67,7 +69,7 @@ def run_table(run: Run, console: Console) -> None:
     console.print()
     wide = console.width >= _WIDE
     console.print(_results(names, summaries, console.width))
-    for line in (*_simulated(run.trials), *_soaks(run)):
+    for line in (*_simulated(run.trials), *_unverified(names, summaries, run), *_soaks(run)):
         console.print(line)
     console.print()
     console.print(plain("median seconds of each phase", "dim"))
@@ -127,6 +129,15 @@ def _simulated(trials: Sequence[TrialRecord]) -> list[Text]:
     return [plain(text, "yellow") for text in dict.fromkeys(said)]
 
 
+def _unverified(names: Sequence[str], summaries: Sequence[CellSummary], run: Run) -> Iterator[Text]:
+    """Cells whose recoveries were compared with nothing, as their command's file asked for."""
+    for name, summary in zip(names, summaries, strict=True):
+        if any(t.cell == summary.cell and not_verified(t) for t in run.trials):
+            yield plain(
+                f"{name}: not verified, nothing was compared with a run without a fault", "yellow"
+            )
+
+
 def _soaks(run: Run) -> list[Text]:
     """What each job that was struck again and again came to as a whole."""
     return [
@@ -157,8 +168,10 @@ def _results(names: Sequence[str], summaries: Sequence[CellSummary], width: int)
 
 def _phases(names: Sequence[str], summaries: Sequence[CellSummary], width: int) -> Table:
     wide = width >= _WIDE
-    heads = [p.replace("_", " ") if wide else _SHORT.get(p, p) for p in PHASES]
-    rows = [[Text(_median(s.phases.get(phase))) for phase in PHASES] for s in summaries]
+    some = any(UNNAMED in summary.phases for summary in summaries)
+    shown = [phase for phase in SHOWN_PHASES if some or phase != UNNAMED]
+    heads = [p.replace("_", " ") if wide else _SHORT.get(p, p) for p in shown]
+    rows = [[Text(_median(s.phases.get(phase))) for phase in shown] for s in summaries]
     return _table(names, heads, rows, width)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -34,7 +35,7 @@ from recoverybench.labels import (
 )
 from recoverybench.records import Exit, Span, TrialRecord, Verification
 from recoverybench.terminal.text import clean, plain
-from recoverybench.vocabulary import MILESTONES, PHASES
+from recoverybench.vocabulary import MILESTONES, PHASES, UNNAMED
 
 _NAME, _TIME, _GAP = 30, 8, 2
 """Columns for a name, for a duration, and between them and the bar."""
@@ -47,7 +48,7 @@ _COLOURS = dict(
         ("red", "magenta", "yellow", "blue", "cyan", "green", "bright_magenta", "bright_cyan", ""),
         strict=True,
     )
-)
+) | {UNNAMED: "dim"}
 
 
 def trial_timeline(record: TrialRecord, console: Console, *, run_path: Path | None = None) -> None:
@@ -140,15 +141,30 @@ def _phases(record: TrialRecord, console: Console) -> list[Text]:
     if len(marks) < 2:
         return [*lines, Text("no phase was completed")]
     window = _window(record)
-    for phase, start, end in zip(PHASES, MILESTONES[:-1], MILESTONES[1:], strict=True):
-        if start not in marks or end not in marks:
-            break
-        duration = record.phases.get(phase)
-        bar = _bars([(marks[start], marks[end])], window, console)
+    for phase, start, end in _pieces(record, marks):
+        # Our own verification is inside the bar, and not in the phase.
+        duration = end - start if phase == UNNAMED else record.phases.get(phase)
+        bar = _bars([(start, end)], window, console)
         lines.append(_line(phase_name(phase), duration, bar, _COLOURS[phase]))
     rest = (("unattributed", record.unattributed_s), ("our own verification", record.verify_s))
     lines += [_line(name, value, "", "dim") for name, value in rest if value is not None]
     return lines
+
+
+def _pieces(record: TrialRecord, marks: dict[str, float]) -> Iterator[tuple[str, float, float]]:
+    """The time between two milestones that are known: a phase, or unnamed where one between them
+    is not. Of a restore whose beginning a command marks, only its end is a milestone.
+    """
+    known = [name for name in MILESTONES if name in marks]
+    for a, b in itertools.pairwise(known):
+        if MILESTONES.index(b) == MILESTONES.index(a) + 1:
+            yield PHASES[MILESTONES.index(a)], marks[a], marks[b]
+            continue
+        restore = record.phases.get("restore", 0.0) if b == "restored" else 0.0
+        if marks[b] - restore > marks[a]:
+            yield UNNAMED, marks[a], marks[b] - restore
+        if restore:
+            yield "restore", marks[b] - restore, marks[b]
 
 
 def _lanes(record: TrialRecord, console: Console) -> list[Text]:
@@ -313,9 +329,9 @@ def _span_style(record: TrialRecord, span: Span) -> str:
     if span.name == "verify":
         return "dim"
     marks = _marks(record)
-    for phase, end in zip(PHASES, MILESTONES[1:], strict=True):
+    for phase, start, end in zip(PHASES, MILESTONES[:-1], MILESTONES[1:], strict=True):
         if end in marks and span.end_s <= marks[end] + 1e-6:
-            return _COLOURS[phase]
+            return _COLOURS[phase if start in marks else UNNAMED]
     return ""
 
 

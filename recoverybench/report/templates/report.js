@@ -199,12 +199,31 @@
       const t = since(trial, m);
       return t != null && span.end <= t + 1e-6;
     });
-    return span.end < 0 || at < 0 ? "--span" : `--phase-${data.phases[at]}`;
+    if (span.end < 0 || at < 0) return "--span";
+    return `--phase-${since(trial, data.milestones[at]) == null ? "unnamed" : data.phases[at]}`;
   }
 
   const since = (trial, name) =>
     name in trial.milestones && trial.t_inject != null
       ? (trial.milestones[name] - trial.t_inject) / 1e9 : null;
+
+  // The time between two milestones that are known: a phase, or unnamed where one between them
+  // is not. Of a restore whose beginning a command marks, only its end is a milestone.
+  function piecesOf(trial) {
+    const known = data.milestones.map((name, i) => ({ name, i, at: since(trial, name) })).filter((m) => m.at != null);
+    const found = [];
+    known.slice(1).forEach((mark, i) => {
+      let from = known[i].at;
+      if (mark.i === known[i].i + 1) {
+        found.push([data.phases[mark.i - 1], from, mark.at]);
+        return;
+      }
+      const restore = mark.name === "restored" ? trial.phases.restore ?? 0 : 0;
+      if (mark.at - restore > from) found.push(["unnamed", from, mark.at - restore]);
+      if (restore) found.push(["restore", mark.at - restore, mark.at]);
+    });
+    return found;
+  }
 
   // Lanes top to bottom: the supervisor, then each worker's attempts in order.
   function lanesOf(trial) {
@@ -250,17 +269,13 @@
       edge: ((stop - start) / end) * pixels > 4 ? 1 : 0, // an edge would hide a bar of a few pixels
       text: !pattern && ((stop - start) / end) * pixels * 0.94 > name.length * 7 + 8 ? text(name) : "",
     });
-    let before = 0;
-    data.phases.forEach((phase, i) => {
-      const to = since(trial, data.milestones[i + 1]);
-      if (to == null || before == null) { before = null; return; }
-      const own = trial.phases[phase] ?? to - before;
-      const checks = to - before - own;
-      bar(0, before, to, words(phase), `phase <b>${words(phase)}</b><br>${seconds(own)}` +
+    for (const [phase, from, to] of piecesOf(trial)) {
+      const own = phase === "unnamed" ? to - from : trial.phases[phase] ?? to - from;
+      const checks = to - from - own;
+      bar(0, from, to, words(phase), `phase <b>${words(phase)}</b><br>${seconds(own)}` +
         (checks > 1e-5 ? `<br>and ${seconds(checks)} of verification, not counted` : ""),
       `--phase-${phase}`, 0.8, phase === "catch_up" ? "/" : "");
-      before = to;
-    });
+    }
     let y = 1.25;
     for (const lane of lanes) {
       ticks.push([y + (lane.rows - 1) * 0.31, text(laneName(lane))]);
@@ -467,9 +482,9 @@
       "verify_s", "step_before", "restored_step", "lost_steps", "detected_by", "wall_s", "window_s", "steady_step_s", "simulated", "recoveries", "restore_tier",
       "restore_received_bytes", "harmless", "false_alarms", "preemption_save", "error"];
     const factors = Object.keys(data.cells[0] || {});
-    const head = ["run", "trial", ...factors, ...own, ...data.phases.map((p) => `${p}_s`), "verified"];
+    const head = ["run", "trial", ...factors, ...own, ...data.shown_phases.map((p) => `${p}_s`), "verified"];
     const lines = records().map((t) => [t.run, t.trial, ...factors.map((f) => t.cell[f]), ...own.map((k) => t[k]),
-      ...data.phases.map((p) => t.phases[p]), t.verify ? t.verify.passed : null].map(csvField).join(","));
+      ...data.shown_phases.map((p) => t.phases[p]), t.verify ? t.verify.passed : null].map(csvField).join(","));
     return [head.join(","), ...lines].join("\r\n") + "\r\n";
   }
 
