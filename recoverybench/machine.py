@@ -53,6 +53,17 @@ def memory_available_bytes(root: Path = _ROOT) -> int:
         raise HarnessError(f"this system does not say how much memory is free: {error}") from error
 
 
+def memory_for_work_bytes(root: Path = _ROOT) -> int:
+    """Memory that new work can have at most: what is available, and what our control group allows.
+
+    Raises:
+        HarnessError: the system does not say.
+    """
+    limit = cgroup_limits(root)["memory_bytes"]
+    available = memory_available_bytes(root)
+    return available if limit is None else min(available, int(limit))
+
+
 def describe(root: Path = _ROOT) -> dict[str, Any]:
     """The host as plain JSON data; a value the system does not give is None."""
     return {

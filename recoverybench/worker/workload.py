@@ -9,8 +9,10 @@ those imports in the middle of the recovery that is being timed.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from importlib.metadata import entry_points
@@ -129,7 +131,8 @@ def _own(name: str, parts: WorkloadName) -> Workload:
         sys.path.append(str(path.parent))  # last: a neighbour hides no installed module
     short = short_name(name)
     try:
-        module = _import(f"recoverybench_own_{path.stem}", path)
+        place = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]  # another's may be called alike
+        module = _import(f"recoverybench_own_{path.stem}_{place}", path)
         made = getattr(module, parts.preset)()
     except (Exception, SystemExit) as error:
         from recoverybench.worker.own import raised_at, short_error
