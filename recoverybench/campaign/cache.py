@@ -20,6 +20,7 @@ from typing import Any
 from recoverybench.cells import Cell
 from recoverybench.errors import bad_value
 from recoverybench.plan import catalogue
+from recoverybench.plan.own_files import own_sources
 from recoverybench.results import provenance
 from recoverybench.workload_name import WorkloadName
 
@@ -132,10 +133,11 @@ def _key(content: dict[str, Any]) -> str:
 
 def _sources(workload: str) -> str:
     name = WorkloadName.of(workload)
-    path = Path(name.family) if name.own else catalogue.find("workloads", name.family).path
+    path = None if name.own else catalogue.find("workloads", name.family).path
+    made = own_sources(Path(name.family)) if name.own else [path] if path else []
     worker = Path(__file__).parents[1] / "worker"
     files = [worker / f"{name}.py" for name in _SHAPING]
-    return _digest(*([path] if path else []), *files)
+    return _digest(*made, *files)
 
 
 def _text(data: str | None) -> Path:

@@ -28,6 +28,7 @@ from recoverybench.analysis.verify import Reference
 from recoverybench.campaign import cache, interrupts
 from recoverybench.campaign.bench import Bench
 from recoverybench.campaign.cache import Keys
+from recoverybench.campaign.fit import check_fit
 from recoverybench.campaign.reference import reference_for
 from recoverybench.campaign.trial import Directories, Plan, parts, run_job
 from recoverybench.cells import Cell
@@ -92,6 +93,7 @@ def run(
     launcher: str = "local",
     listener: Listener | None = None,
     command: Sequence[str] | None = None,
+    force: bool = False,
 ) -> Run:
     """Run a suite and return what was measured, as it also lies in the run's directory.
 
@@ -104,6 +106,7 @@ def run(
         launcher: how workers are started.
         listener: hears how it goes on.
         command: what was typed, kept with the run.
+        force: begin also where a workload does not fit into memory.
 
     Raises:
         UsageError: something in the input cannot be used. Nothing was started or written.
@@ -117,6 +120,7 @@ def run(
     cache.check_root()
     check_space(Path(tempfile.gettempdir()), "TMPDIR", ROOM_BYTES)
     check_space(Path(out or "results"), "--out", RESULTS_BYTES)
+    check_fit(suite, launcher, force=force, told=listener.phase)
     directory, finished = _open(
         suite, out, resume, label, launcher, list(command if command is not None else sys.argv)
     )
