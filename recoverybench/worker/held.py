@@ -8,6 +8,8 @@ workers' journals adds the latter up to the digest of the whole.
 from __future__ import annotations
 
 import hashlib
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,12 +56,11 @@ class Held:
 
     @property
     def whole(self) -> bool:
-        """This worker has all of every leaf."""
-        return all(
-            size == piece.array.size
-            for piece in self.pieces
-            for size in (int(np.prod(piece.shape)),)
-        )
+        """This worker has all of every leaf, in one piece or in several."""
+        here: Counter[str] = Counter()
+        for piece in self.pieces:
+            here[piece.name] += piece.array.size
+        return all(here[piece.name] == math.prod(piece.shape) for piece in self.pieces)
 
     def described(self) -> dict[str, Any]:
         """Fields of a ``digest`` line: ``digest`` and ``leaves``, and where this worker has only

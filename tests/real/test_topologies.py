@@ -64,7 +64,7 @@ def test_on_another_one_the_state_is_and_the_training_is_within_a_tolerance(
     assert_compared(record, Topology.of(other).workers)
     assert record.verify is not None and record.verify.tolerance is not None
     assert record.verify.losses_within == STEPS - (record.restored_step or 0)
-    assert record.phases["restore"] > 0 and record.restored_step == 15
+    assert record.phases["restore"] > 0 and record.restored_step in (10, 15)
 
 
 def assert_compared(record: TrialRecord, workers: int) -> None:
@@ -95,7 +95,8 @@ def test_bad_meshes_are_one_line(command: Command, tmp_path: Path) -> None:
         (
             ("2x2:data=2,fsdp=4", "whose product is 4"),
             ("2x2:data=2,expert=2", "expert is none of them"),
-            ("4x4:data=4,tensor=4", "batch"),
+            ("2x4:data=4,expert=1,tensor=2", "expert is none of them"),
+            ("8x1", "batch of 12"),
             ("5x1", "batch of 12"),
         )
     ):
