@@ -20,7 +20,7 @@ from tests.real_support import Command, only, suite_text
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
 
 TRIGGER, INTERVAL, NEWEST = 17, 5, 15
-STRATEGIES = ("restart", "elastic")
+STRATEGIES = ("warm-restart", "hot-spare")
 
 BACK = ("recovered",)
 WRONG = ("silent_corruption", "not_recovered")  # the latter where the values are not finite
@@ -60,7 +60,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "cache-lost": (BACK, BACK),
     "cache-corrupt": (BACK, BACK),
 }
-"""Fault -> the outcomes that are right under `restart` and under `elastic`."""
+"""Fault -> the outcomes that are right under `warm-restart` and under `hot-spare`."""
 
 MECHANISM = {
     "raise:MemoryError": "exception",
@@ -94,7 +94,7 @@ def run(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Run:
         "interval": [INTERVAL],
         "watchdog": ["3s"],
     }
-    checked = {"strategy": "elastic", "fault": "bit-flip-memory", "replica_check": "save"}
+    checked = {"strategy": "hot-spare", "fault": "bit-flip-memory", "replica_check": "save"}
     suite = suite_text(matrix, include=[checked], deadline="30s")
     return command.measure(tmp_path_factory.mktemp("faults"), suite, patience_s=1100)
 
@@ -197,7 +197,7 @@ def test_how_many_are_killed_and_who(run: Run, strategy: str) -> None:
 @pytest.mark.parametrize("fault", ["stuck", "lock-gil"])
 def test_only_who_is_stuck_is_replaced(run: Run, fault: str) -> None:
     """A stuck worker answers, and one whose lock is held does not: both are found."""
-    record = trial(run, fault, "elastic")
+    record = trial(run, fault, "hot-spare")
     replaced = {int(worker) for worker, pids in record.pids.items() if len(pids) > 1}
     assert replaced == {record.victim}
     assert first_exit(record).reason == "teardown"
@@ -206,7 +206,7 @@ def test_only_who_is_stuck_is_replaced(run: Run, fault: str) -> None:
 @pytest.mark.parametrize("fault", ["raise:MemoryError", "async-exception", "nan", "oom:rlimit"])
 def test_who_catches_an_exception_keeps_its_process(run: Run, fault: str) -> None:
     """But for the one that broke: it may be taken for stuck while the others still wait for it."""
-    record = trial(run, fault, "elastic")
+    record = trial(run, fault, "hot-spare")
     replaced = {int(worker) for worker, pids in record.pids.items() if len(pids) > 1}
     assert replaced <= (set() if fault == "nan" else {record.victim})
 
@@ -267,7 +267,7 @@ def test_who_starts_anew_compiles_and_who_lives_on_does_not(
     run: Run, fault: str, strategy: str
 ) -> None:
     record = trial(run, fault, strategy)
-    anew = set(record.pids) if strategy == "restart" else {str(record.victim)}
+    anew = set(record.pids) if strategy == "warm-restart" else {str(record.victim)}
     assert record.compile_cache == {
         worker: "compiled" if worker in anew else "executable" for worker in record.pids
     }
@@ -281,10 +281,10 @@ def test_the_shared_compile_cache_is_whole(run: Run, command: Command) -> None:
 
 
 def test_a_comparison_of_the_copies_finds_a_flipped_bit_in_memory(run: Run) -> None:
-    record = trial(run, "bit-flip-memory", "elastic", replica_check="save")
+    record = trial(run, "bit-flip-memory", "hot-spare", replica_check="save")
     assert (record.outcome, record.detected_by) == ("recovered", "digest_mismatch")
     assert record.restored_step in (NEWEST, NEWEST - INTERVAL)  # the newest may be on its way
-    unchecked = trial(run, "bit-flip-memory", "elastic")
+    unchecked = trial(run, "bit-flip-memory", "hot-spare")
     assert unchecked.detection_evidence == () and unchecked.recovery_s is None
 
 
