@@ -43,6 +43,7 @@ from recoverybench.plan.suite import DEFAULT_SUITE, Overrides, Suite, load_suite
 from recoverybench.records import TrialRecord
 from recoverybench.results import store as results
 from recoverybench.results.store import Run, RunDir, replace_file
+from recoverybench.workload_name import short_name
 
 ROOM_BYTES = 200_000_000
 """Free space that a run wants for its checkpoints, which are removed after each trial."""
@@ -259,6 +260,7 @@ class Campaign:
         """
         gc.disable()  # a pause of ours would be somebody's phase; collected between trials
         try:
+            self._note_changes()
             commands = Commands(self.run, self.bench.directory, cache.root() / "references")
             for plan in self._open():
                 if is_command(plan.cell.workload):
@@ -269,6 +271,21 @@ class Campaign:
                 gc.collect()
         finally:
             gc.enable()
+
+    def _note_changes(self) -> None:
+        """A run that goes on with other sources, data, versions or flags has other references."""
+        kept = {path.stem for path in (self.run.path / "reference").glob("*.json")}
+        done = [plan for plan in plans(self.suite) if plan.trial in self.finished]
+        for plan in {plan.cell.workload: plan for plan in done}.values():
+            if is_command(plan.cell.workload):
+                continue
+            if keys_of(plan, plan.cell, self.bench).reference not in kept:
+                self.listener.note(
+                    f"something changed since the run was begun (the files of "
+                    f"{short_name(plan.cell.workload)}, the data, a version or a flag): trials "
+                    "from here on are compared with another fault-free run"
+                )
+                return
 
     def _open(self) -> Iterator[Plan]:
         waiting = [plan for plan in plans(self.suite) if plan.trial not in self.finished]

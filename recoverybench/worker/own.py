@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import traceback
 from collections.abc import Callable, Mapping
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -107,10 +106,8 @@ class _Check:
         return {key: (value.shape, value.dtype.name) for key, value in arrays.items()}
 
     def _state(self) -> Any:
-        state = self.call(
-            "init(key)",
-            lambda: jax.eval_shape(lambda: self.workload.init(jax.random.key(0))),
-        )
+        key = jax.eval_shape(lambda: jax.random.key(0))
+        state = self.call("init(key)", lambda: jax.eval_shape(self.workload.init, key))
         leaves = named(state)
         if not leaves:
             raise self.refused("an init(key) that returns a tree with at least one array")
@@ -158,14 +155,16 @@ class _Check:
         after, loss = made
         if getattr(loss, "shape", None) != () or loss.dtype != jnp.float32:
             raise self.refused(f"a step whose loss is a float32 scalar, not {_said(loss)}")
+        old, new = named(state), named(after)
+        for name in (*old, *new):
+            was, is_ = _said(old.get(name)), _said(new.get(name))
+            if was != is_:
+                raise self.refused(
+                    f"a step that keeps shapes and dtypes: {name} of the state was {was}, "
+                    f"after the step it is {is_}"
+                )
         # A structure's type has no `__eq__` that a type checker could see.
         trees: list[Any] = [jax.tree_util.tree_structure(each) for each in (state, after)]
-        for (old, before), (new, leaf) in _pairs(named(state), named(after)):
-            if old != new or before.shape != leaf.shape or before.dtype != leaf.dtype:
-                raise self.refused(
-                    "a step that keeps the state's structure: "
-                    f"{old or 'nothing'} was {_said(before)}, {new or 'nothing'} is {_said(leaf)}"
-                )
         if trees[0] != trees[1]:
             raise self.refused("a step that returns a state of the same structure as init")
 
@@ -174,10 +173,6 @@ def named(tree: Any) -> dict[str, Any]:
     """Leaves by their dotted path, as checkpoints name them."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in paths}
-
-
-def _pairs(a: dict[str, Any], b: dict[str, Any]) -> Any:
-    return zip_longest(a.items(), b.items(), fillvalue=("", None))
 
 
 def _said(leaf: Any) -> str:

@@ -133,13 +133,16 @@ def _own(name: str, parts: WorkloadName) -> Workload:
     try:
         place = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]  # another's may be called alike
         module = _import(f"recoverybench_own_{path.stem}_{place}", path)
-        made = getattr(module, parts.preset)()
+        factory: Any = getattr(module, parts.preset, None)
+        made: Any = factory() if callable(factory) else None
     except (Exception, SystemExit) as error:
         from recoverybench.worker.own import raised_at, short_error
 
         raises = f"{short_error(error)}{raised_at(error, path)}"
         allowed = f"a factory that makes one ({raises})"
         raise errors.bad_value("workload", short, allowed) from error
+    if not callable(factory):
+        raise errors.bad_value("workload", short, f"a function of {path.name}, to be called alone")
     lacking = [each for each in _PROTOCOL if not hasattr(made, each)]
     if lacking:
         allowed = f"a factory of a workload; {type(made).__name__} has no {lacking[0]}"
