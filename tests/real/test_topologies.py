@@ -15,7 +15,7 @@ from tests.real_support import STEPS, Command, only, suite_text
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 
 INSIDE, ACROSS, TENSOR = "2x2:data=2,fsdp=2", "4x1:fsdp=4", "4x1:data=2,tensor=2"
-RESTORED = (("4x1", "2x1"), ("4x1", "2x2:data=2,tensor=2"), ("2x1", "4x1:data=2,fsdp=2"))
+RESTORED = ((ACROSS, INSIDE), (INSIDE, TENSOR))
 KEPT = (
     (INSIDE, "warm-restart", "storage"),
     (INSIDE, "hot-spare", "peer"),
