@@ -37,9 +37,8 @@ def llama_class() -> Any:
             }
             if not config.tied:
                 shapes["output"] = (dim, config.vocabulary)
-            weights = joined.normals(rngs.params(), list(shapes.values()))
-            for name, each in zip(shapes, weights, strict=True):
-                setattr(self, name, nnx.Param(0.02 * each))
+            wanted = {name: (shape, 0.02) for name, shape in shapes.items()}
+            modules.hold(self, joined.weights(rngs.params(), wanted))
             # Two norms a layer, before attention and before the feed-forward, and the last one.
             self.norms = nnx.Param(jnp.ones((2 * deep + 1, dim)))
 
@@ -88,9 +87,8 @@ def gpt2_class() -> Any:
                 "up": (deep, dim, hidden),
                 "down": (deep, hidden, dim),
             }
-            weights = joined.normals(rngs.params(), list(shapes.values()))
-            for name, each in zip(shapes, weights, strict=True):
-                setattr(self, name, nnx.Param(0.02 * each))
+            wanted = {name: (shape, 0.02) for name, shape in shapes.items()}
+            modules.hold(self, joined.weights(rngs.params(), wanted))
             self.biases = nnx.Param(jnp.zeros((deep, 5 * dim + hidden)))
             # Scale and bias of two norms a layer and of the last one.
             ones = jnp.ones((2 * deep + 1, 1, dim))

@@ -7,7 +7,7 @@ costs up to 3 ms, whatever its size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import jax
@@ -28,6 +28,16 @@ def normals(key: jax.Array, shapes: Sequence[tuple[int, ...]]) -> list[jax.Array
         return [jax.random.normal(k, shape) for k, shape in zip(keys, shapes, strict=True)]
     parts = jnp.split(jax.random.normal(key, (sum(sizes),)), np.cumsum(sizes)[:-1])
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def weights(
+    key: jax.Array, wanted: Mapping[str, tuple[tuple[int, ...], float]]
+) -> dict[str, jax.Array]:
+    """Normal weights by name: each has a shape and a standard deviation."""
+    drawn = normals(key, [shape for shape, _ in wanted.values()])
+    return {
+        name: scale * each for (name, (_, scale)), each in zip(wanted.items(), drawn, strict=True)
+    }
 
 
 def plain_gradients(

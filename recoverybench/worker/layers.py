@@ -178,3 +178,33 @@ def split_biases(biases: jax.Array, dim: int) -> list[jax.Array]:
         dim: width of the stream.
     """
     return jnp.split(biases, [3 * dim, 4 * dim, biases.shape[-1] - dim], axis=-1)
+
+
+def affine(x: jax.Array, weights: jax.Array) -> jax.Array:
+    """A projection with a bias, which is the last row of `weights`.
+
+    Args:
+        x: [..., inputs].
+        weights: [inputs + 1, outputs].
+    """
+    return x @ weights[:-1] + weights[-1]
+
+
+def patches(pixels: jax.Array, size: int) -> jax.Array:
+    """Square patches of images, row by row.
+
+    Args:
+        pixels: [rows, height, width, channels].
+        size: height and width of a patch; divides those of the image.
+
+    Returns:
+        [rows, height / size * width / size, size * size * channels].
+    """
+    rows, height, width, channels = pixels.shape
+    grid = pixels.reshape(rows, height // size, size, width // size, size, channels)
+    return grid.swapaxes(2, 3).reshape(rows, -1, size * size * channels)
+
+
+def with_bias(weights: jax.Array) -> jax.Array:
+    """Weights [inputs, outputs] and a bias of zeros, as `affine` takes them."""
+    return jnp.concatenate([weights, jnp.zeros((1, weights.shape[1]))])

@@ -5,7 +5,7 @@ flax is imported on first use: a worker that loads a compiled step never imports
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -17,6 +17,14 @@ def parameters(model: Any) -> dict[str, Any]:
 
     found: dict[str, Any] = nnx.to_pure_dict(nnx.state(model, nnx.Param))
     return found
+
+
+def hold(model: Any, weights: Mapping[str, jax.Array]) -> None:
+    """Makes each of the weights a parameter of an NNX module, under its name."""
+    from flax import nnx
+
+    for name, each in weights.items():
+        setattr(model, name, nnx.Param(each))
 
 
 def call(make: Callable[[Any], Any], params: dict[str, Any], *inputs: Any) -> Any:
