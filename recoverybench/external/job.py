@@ -37,6 +37,13 @@ _WHOLE_TREE: Final = (signal.SIGKILL, signal.SIGSTOP)
 """Signals that stand for the loss of a machine, and so reach what a rank has started, too."""
 
 
+def _read_status(status: int) -> tuple[int | None, str | None]:
+    """Exit code, or name of the signal, of a wait status."""
+    if os.WIFSIGNALED(status):
+        return None, signal.Signals(os.WTERMSIG(status)).name
+    return os.WEXITSTATUS(status), None
+
+
 @dataclass(slots=True)
 class _Started:
     """What was started: the command, or the command of one rank."""
@@ -103,7 +110,12 @@ class CommandJob:
         for rank in range(self.world) if self.command.each else (None,):
             name = "command.0.log" if rank is None else f"{rank}.0.log"
             reader = Reader(self.command.patterns)
-            output = Output(self._logs / name, partial(self._hear_line, reader, rank), self._begun)
+            output = Output(
+                self._logs / name,
+                partial(self._hear_line, reader, rank),
+                self._begun,
+                terminal=self.command.terminal,
+            )
             try:
                 pid = start(self.command, self.settings, rank, output.writer)
             except BaseException:
@@ -218,7 +230,8 @@ class CommandJob:
     def last_words(self) -> str:
         """The last lines that it printed, on one line."""
         lines = [line for one in self._started for line in one.output.tail]
-        return " | ".join(lines[-5:]) or "(it printed nothing)"
+        shown = " | ".join(lines[-5:]) or "(it printed nothing)"
+        return f"{shown} (all of it: {self._logs})"
 
     def how_it_ended(self) -> str:
         """How the command ended, for people."""
@@ -281,14 +294,18 @@ class CommandJob:
 
     def _rank_ended(self, member: RankProcess) -> None:
         t = time.monotonic_ns()
+        status = processes.how_it_ended(member.pid)
         self.drain()  # what it printed last is still of this incarnation
         self._loop.unregister(member.fd)
         os.close(member.fd)
         member.ended = t
         one = next((s for s in self._started if s.pid == member.pid), None)
-        code, name = self._reap(one) if one is not None else (None, None)
-        if one is None and member.why == "inject":
-            name = member.struck  # it is no child of ours, so nobody tells us more
+        if one is not None:
+            code, name = self._reap(one)
+        elif status is not None:
+            code, name = _read_status(status)
+        else:  # it is no child of ours, and its parent was faster
+            code, name = None, member.struck if member.why == "inject" else None
         self.journal.log(
             "exit",
             t,

@@ -45,6 +45,9 @@ KINDS: Final = (
 LOSS_OF: Final = ("last", "next")
 """Whether a loss on a line of its own belongs to the step before it or to the one after it."""
 
+_NO_STEP: Final = ("saved", "restore_begin", "restore_end")
+"""Kinds whose lines name a step that is not completed there."""
+
 _NUMBERS: Final = ("step", "rank", "epoch", "of")
 _GROUPS: Final = (*_NUMBERS, "loss")
 _OPTIONS: Final = ("use", "description", "source", "repeats", "loss_of")
@@ -108,6 +111,8 @@ class Reader:
     def read(self, line: str) -> list[Seen]:
         """What the next line says; most say nothing."""
         found = dict(self._patterns.find(line))
+        if any(kind in found for kind in _NO_STEP):
+            found.pop("step", None)  # "saved step 20" is no step
         seen: list[Seen] = []
         if "loss" in found and "step" not in found:
             loss = found.pop("loss").get("loss")

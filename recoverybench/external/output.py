@@ -1,9 +1,17 @@
-"""What a command prints: read as it comes, dated, kept in a log, cut into lines."""
+"""What a command prints: read as it comes, dated, kept in a log, cut into lines.
+
+It prints into a terminal of its own, as programs hold back what they print into a pipe: a line
+would be dated long after it was printed. Python, told not to (``PYTHONUNBUFFERED``), writes a
+line and its end apart, and lines of several processes get mixed.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
+import struct
+import termios
 import time
 from collections import deque
 from collections.abc import Callable
@@ -18,8 +26,12 @@ TAIL: Final = 5
 """Last lines that a message shows."""
 
 
+COLUMNS: Final = 160
+"""Width of the terminal; progress bars fill it."""
+
+
 class Output:
-    """One stream of a command: what all its processes write to the pipe that they were given.
+    """One stream of a command: what all its processes write to the terminal they were given.
 
     A carriage return ends a line too, as progress bars have it.
 
@@ -27,14 +39,22 @@ class Output:
         log: file that every line is appended to, with the seconds since `begun` before it.
         heard: called with each line and the instant it was read at (CLOCK_MONOTONIC ns).
         begun: CLOCK_MONOTONIC ns.
+        terminal: False: it is a pipe.
 
     Attributes:
         fd: to be read from. writer: to be given to the command, and closed here after that.
         tail: the last lines that are not empty.
     """
 
-    def __init__(self, log: Path, heard: Callable[[str, int], None], begun: int) -> None:
-        self.fd, self.writer = os.pipe2(os.O_CLOEXEC)
+    def __init__(
+        self,
+        log: Path,
+        heard: Callable[[str, int], None],
+        begun: int,
+        *,
+        terminal: bool = True,
+    ) -> None:
+        self.fd, self.writer = _terminal() if terminal else os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self.fd, False)
         self.tail: deque[str] = deque(maxlen=TAIL)
         self._log = log.open("ab", buffering=0)
@@ -50,8 +70,11 @@ class Output:
                 data = os.read(self.fd, 1 << 16)
             except BlockingIOError:
                 return True
+            except OSError:  # a terminal that nobody has open any more
+                data = b""
             if not data:
-                self._take(b"\n" if self._rest else b"")
+                if self._rest:
+                    self._take(b"\n")
                 return False
             self._take(data)
         return False
@@ -85,3 +108,14 @@ class Output:
             self.close_writer()
             os.close(self.fd)
             self._log.close()
+
+
+def _terminal() -> tuple[int, int]:
+    """Both ends of a new terminal that passes on what is written, and nothing else."""
+    reader, writer = os.openpty()
+    attributes = termios.tcgetattr(writer)
+    attributes[1] &= ~termios.OPOST  # no carriage returns that nobody wrote
+    attributes[3] &= ~termios.ECHO
+    termios.tcsetattr(writer, termios.TCSANOW, attributes)
+    fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
+    return reader, writer

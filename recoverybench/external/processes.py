@@ -155,6 +155,17 @@ def _may_be(process: Found, ranks: Ranks, programs: Mapping[int, str]) -> bool:
     return process.name not in WRAPPERS
 
 
+def how_it_ended(pid: int, proc: Path = PROC) -> int | None:
+    """The wait status of a process that has ended, while its parent has not asked for it; None:
+    too late.
+    """
+    try:
+        fields = (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        return int(fields[49]) if fields[0] == "Z" else None
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def started_ns(process: Found, proc: Path = PROC) -> int:
     """When a process was started, CLOCK_MONOTONIC ns, as exactly as the kernel keeps it (10 ms).
 

@@ -6,6 +6,7 @@ kind = "command"
 description = "what it trains"
 start = "bash train.sh --steps {steps}"   # a line for the shell, or a list of arguments
 cwd = "."                 # where it is started, relative to this file
+terminal = true           # it prints into a terminal; false: into a pipe
 each = false              # true: started once for each rank, with {rank}
 files = ["train.py"]      # what it runs: a change makes a new fault-free reference
 needs = ["torch"]         # packages that {python} must have
@@ -81,6 +82,7 @@ _KEYS = (
     "start",
     "cwd",
     "each",
+    "terminal",
     "files",
     "needs",
     "python",
@@ -115,6 +117,7 @@ class Command:
         name: as a cell names it. path: the file. description: one line for people.
         start: what is started: one text for the shell, or arguments. cwd: where.
         each: it is started once for each rank.
+        terminal: it prints into a terminal; else into a pipe.
         files: what it runs. needs: packages that `python` must have.
         python: path or name of the interpreter.
         warm_up_s: seconds until its first step, and between two of its steps.
@@ -131,6 +134,7 @@ class Command:
     start: str | tuple[str, ...]
     cwd: Path
     each: bool
+    terminal: bool
     files: tuple[Path, ...]
     needs: tuple[str, ...]
     python: str
@@ -228,9 +232,7 @@ def parse(document: Mapping[str, Any], name: str, path: Path) -> Command:
     _check_keys(table, _KEYS, f"{at}.")
     if table.get("kind") != "command":
         raise bad_value(f"{at}.kind", table.get("kind"), '"command"')
-    each = table.get("each", False)
-    if not isinstance(each, bool):
-        raise bad_value(f"{at}.each", each, "true or false")
+    each = _flag(table.get("each", False), f"{at}.each")
     start = _start(table.get("start"), f"{at}.start", each=each)
     environment = tables["environment"]
     for key, value in environment.items():
@@ -244,6 +246,7 @@ def parse(document: Mapping[str, Any], name: str, path: Path) -> Command:
         start=start,
         cwd=_cwd(table.get("cwd", "."), path, f"{at}.cwd"),
         each=each,
+        terminal=_flag(table.get("terminal", True), f"{at}.terminal"),
         files=_files(_texts(table.get("files", []), f"{at}.files"), path, f"{at}.files"),
         needs=_texts(table.get("needs", []), f"{at}.needs"),
         python=expanded(_text(table.get("python", ""), f"{at}.python")) or sys.executable,
@@ -299,6 +302,12 @@ def _check_braces(text: str, where: str, *, each: bool) -> None:
             raise unknown_name(f"{where}: {{…}}", found[1], PLACEHOLDERS)
         if found[1] == "rank" and not each:
             raise bad_value(where, text, "{rank} only with each = true, one start for each rank")
+
+
+def _flag(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise bad_value(where, value, "true or false")
+    return value
 
 
 def _text(value: object, where: str) -> str:

@@ -66,7 +66,7 @@ def environment(
     return {
         **base,
         # Python holds back what it prints into a pipe, and a line would be dated too late.
-        "PYTHONUNBUFFERED": "1",
+        **({} if command.terminal else {"PYTHONUNBUFFERED": "1"}),
         **{key: filled(value, values) for key, value in command.environment.items()},
         **told,
         VARIABLE: str(settings.marks),

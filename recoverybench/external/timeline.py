@@ -121,7 +121,7 @@ def evidence_of(history: History, t: int, marks: Sequence[Mark]) -> tuple[Eviden
     """What shows that some part of the command noticed, earliest first.
 
     That the victim has ended is no evidence: only we see that. What is: another process of the
-    command ends, a rank is started anew, an error is printed.
+    command ends badly, a rank is started anew, an error is printed.
     """
     deadline = min((line["t"] for line in history.named("deadline")), default=math.inf)
     found: list[Evidence] = []
@@ -131,13 +131,13 @@ def evidence_of(history: History, t: int, marks: Sequence[Mark]) -> tuple[Eviden
             found.append(Evidence(mechanism, (at - t) / 1e9, observer, detail))
 
     for line in history.named("exit"):
-        if not line.get("ours"):
+        if not line.get("ours") and _badly(line):
             add("process_exit", line["t"], None, f"worker {line['worker']} ended: {_how(line)}")
     for line in history.named("spawn"):
         if line["attempt"] > 0 and line["t"] > t - _TICK_NS:
             what = f"worker {line['worker']} was started anew"
             add("process_exit", max(t, line["t"]), None, what)
-    for line in history.named("command_ended"):
+    for line in filter(_badly, history.named("command_ended")):
         add("process_exit", line["t"], None, f"the command ended: {_how(line)}")
     for line in history.named("evidence"):
         add(str(line["mechanism"]), line["t"], line["worker"], str(line.get("detail", "")))
@@ -148,6 +148,11 @@ def evidence_of(history: History, t: int, marks: Sequence[Mark]) -> tuple[Eviden
     for one in sorted(found, key=lambda e: e.after_s):
         first.setdefault((one.mechanism, one.observer), one)
     return tuple(first.values())
+
+
+def _badly(line: Line) -> bool:
+    """It ended in another way than by being done; where nobody says how, it may have been."""
+    return bool(line.get("signal") or line.get("code"))
 
 
 def _how(line: Line) -> str:

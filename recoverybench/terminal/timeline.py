@@ -157,7 +157,8 @@ def _pieces(record: TrialRecord, marks: dict[str, float]) -> Iterator[tuple[str,
     """
     known = [name for name in MILESTONES if name in marks]
     for a, b in itertools.pairwise(known):
-        if MILESTONES.index(b) == MILESTONES.index(a) + 1:
+        split = b == "restored" and UNNAMED in record.phases
+        if MILESTONES.index(b) == MILESTONES.index(a) + 1 and not split:
             yield PHASES[MILESTONES.index(a)], marks[a], marks[b]
             continue
         restore = record.phases.get("restore", 0.0) if b == "restored" else 0.0
@@ -262,7 +263,7 @@ def _files(record: TrialRecord, run_path: Path) -> list[Text]:
 
 
 def _exit_words(item: Exit) -> str:
-    how = f"code {item.code}" if item.code is not None else "did not end"
+    how = f"code {item.code}" if item.code is not None else "ended, nobody says how"
     if item.signal:
         how = f"by {item.signal}"
     attempt = f"worker {item.worker}, attempt {item.attempt} (pid {item.pid})"

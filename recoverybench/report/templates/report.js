@@ -214,7 +214,8 @@
     const found = [];
     known.slice(1).forEach((mark, i) => {
       let from = known[i].at;
-      if (mark.i === known[i].i + 1) {
+      const split = mark.name === "restored" && "unnamed" in trial.phases;
+      if (mark.i === known[i].i + 1 && !split) {
         found.push([data.phases[mark.i - 1], from, mark.at]);
         return;
       }
@@ -380,7 +381,7 @@
   }
 
   function exitWords(e) {
-    const how = e.signal ? `by ${e.signal}` : e.code == null ? "did not end" : `with code ${e.code}`;
+    const how = e.signal ? `by ${e.signal}` : e.code == null ? "ended, nobody says how" : `with code ${e.code}`;
     return `${how} (${data.reasons[e.reason] || e.reason})`;
   }
 
