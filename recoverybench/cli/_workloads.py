@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from recoverybench.errors import HarnessError, RecoverybenchError, bad_value
+from recoverybench.external.spec import shipped
 from recoverybench.plan import catalogue
 from recoverybench.plan.sizes import Sizes, bytes_words, count_words
 from recoverybench.plan.workloads import why_not_on
@@ -59,6 +60,20 @@ def described(families: Sequence[str], topologies: Sequence[Topology]) -> dict[s
     }
 
 
+def commands() -> list[dict[str, Any]]:
+    """The training commands that ship, like families, but with no preset: nobody sees inside."""
+    return [
+        {
+            "name": name,
+            "summary": text,
+            "source": f"workloads/{name}.toml",
+            "presets": [],
+            "problem": None,
+        }
+        for name, text in shipped()
+    ]
+
+
 def _described(
     name: str, sizes: Sizes | RecoverybenchError, topologies: Sequence[Topology]
 ) -> dict[str, Any]:
@@ -80,7 +95,7 @@ def table(family: dict[str, Any], topologies: Sequence[Topology]) -> list[str]:
     """Lines of one family of `described`: a head, and a line a preset, in aligned columns."""
     presets = family["presets"]
     if not presets:
-        return [f"  {family['problem']}"]
+        return [f"  {family['problem']}"] if family["problem"] else []
     heads = ["", "parameters", "state", "checkpoint", "batch"]
     heads += [f"a device of {topology}" for topology in topologies]
     rows, reasons = [heads], []

@@ -54,12 +54,12 @@ def command(kind: str, topologies: tuple[str, ...], output: str) -> None:
 
         read = _workloads.read_topologies(topologies)
         families = _workloads.described([e.name for e in entries], read)
-        found = [{**part, **families[part["name"]]} for part in found]
-        lines = {name: _workloads.table(family, read) for name, family in families.items()}
+        found = [{**part, **families[part["name"]]} for part in found] + _workloads.commands()
+        lines = {part["name"]: _workloads.table(part, read) for part in found}
     if output == "json":
         echo_json(found)
         return
-    width = max((len(e.name) for e in entries), default=0)
+    width = max((len(part["name"]) for part in found), default=0)
     for part in found:
         click.echo(f"{part['name']:<{width}}  {part['summary']}".rstrip())
         for line in lines[part["name"]]:
