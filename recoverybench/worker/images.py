@@ -77,8 +77,10 @@ class Images:
         if not 0 <= index < len(self):
             raise IndexError(f"image {index} of {len(self)}")
         image = self._pixels[index][self._rows, self._columns]
-        pixels = np.tile(image, (1, 1, self._repeats)).astype(np.float32)
-        return {"images": pixels * self._scale - np.float32(1), "labels": self._labels[index, ...]}
+        pixels = image.astype(np.float32) * self._scale - np.float32(1)
+        if self._repeats > 1:
+            pixels = np.tile(pixels, (1, 1, self._repeats))
+        return {"images": pixels, "labels": self._labels[index, ...]}
 
 
 def _arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:

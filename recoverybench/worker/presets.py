@@ -38,7 +38,7 @@ def divides(config: Any, part: str, whole: str) -> None:
     require(part, small, large % small == 0, f"a divisor of {whole} = {large}")
 
 
-def one_of(config: Any, key: str, names: tuple[str, ...]) -> None:
+def one_of(config: Any, key: str, names: tuple[str | int, ...]) -> None:
     """Entry `key` is one of these."""
     value = getattr(config, key)
-    require(key, value, value in names, " or ".join(names))
+    require(key, value, value in names, " or ".join(map(str, names)))
