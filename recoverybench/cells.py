@@ -25,6 +25,8 @@ FACTORS = (
     "replica_check",
     "agreement",
     "restore_topology",
+    "checkpoint",
+    "page_cache",
 )
 """Every factor of a matrix, in the order in which reports show them."""
 
@@ -55,6 +57,8 @@ class Cell:
         replica_check: when workers compare their copies of the state: ``off`` | ``save``.
         agreement: whether workers that can rejoin keep agreeing on who is left: ``off`` | ``on``.
         restore_topology: topology that the recovery brings the job back on; None: the same.
+        checkpoint: options of checkpoints, as `plan.checkpoints` spells them.
+        page_cache: ``warm`` | ``cold``: whether the checkpoints are in memory at the injection.
     """
 
     workload: str
@@ -73,6 +77,8 @@ class Cell:
     replica_check: str = "off"
     agreement: str = "off"
     restore_topology: str | None = None
+    checkpoint: str = "default"
+    page_cache: str = "warm"
 
     @property
     def mesh(self) -> Topology:

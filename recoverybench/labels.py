@@ -34,6 +34,8 @@ FACTOR_NAMES: Final = {
     "agreement": "agreement",
     "restore_topology": "restored on",
 }
+    "checkpoint": "checkpoint",
+    "page_cache": "page cache",
 """Factor -> its name in prose and in column heads."""
 
 _SAID: Final = object()
@@ -43,6 +45,8 @@ _SILENT: Final = {
     "agreement": "off",
     "restore_topology": None,
 }
+    "checkpoint": "default",
+    "page_cache": "warm",
 """What goes without saying: mechanisms that are off unless they are asked for."""
 
 _USUAL: Final = {**_SILENT, "victim": None, "coordinator": "worker0"}

@@ -85,6 +85,7 @@ class JobSpec:
         checkpoints: directory of the checkpoints. local: under it lies a directory
             ``worker-RANK`` for each worker, which is lost with its node.
         journals: directory of the journals. board: file of the step board.
+        checkpoint: the fields of `CheckpointOptions`; None: as Orbax does it by itself.
         controller: the fields of a `Controller`, where one process drives all devices and the
             workers are slices; None: each worker is a process.
     """
@@ -118,6 +119,7 @@ class JobSpec:
     local: str
     journals: str
     board: str
+    checkpoint: dict[str, Any] | None = None
     controller: dict[str, Any] | None = None
 
     @property
@@ -140,6 +142,31 @@ class JobSpec:
     def of(cls, message: Message) -> Self:
         """The inverse of `as_message`."""
         return cls(**{k: v for k, v in message.items() if k != "kind"})
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOptions:
+    """How checkpoints are written and read, where it is not as Orbax does it by itself.
+
+    Attributes:
+        ocdbt: all arrays in one database of TensorStore's; else a directory for each.
+        compression: zstd. zarr: version of the format of an array, 2 or 3.
+        chunk: most bytes of a chunk of an array; None: as much as a device holds of it.
+        concurrent: most bytes that are written or read at once; None: Orbax's 96 GB.
+        replica_parallel: replicas write a part of an array each; else one of them all of it.
+        io: how TensorStore reads files (its ``file_io_mode``): ``buffered`` | ``memmap`` |
+            ``direct``. It writes as it always does.
+        aligned: arrays are read to where the CPU backend can use them without another copy.
+    """
+
+    ocdbt: bool = True
+    compression: bool = True
+    zarr: int = 2
+    chunk: int | None = None
+    concurrent: int | None = None
+    replica_parallel: bool = True
+    io: str = "buffered"
+    aligned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,6 +188,13 @@ class TrialRecord:
         stopped: see `Stop`; None: the trigger counts no file operations.
         soak: of a job with many injections, one record each: ``index`` of this one,
             ``injections`` in all, ``goodput`` (0 to 1), ``wall_s`` and ``steps`` of the job.
+        checkpoint_bytes: of the files of the step that came back. raw_read_cold_s,
+            raw_read_warm_s: what reading them took, as fast as files can be read, right after
+            the job: from the disk, and from the page cache. None: the state came from
+            elsewhere, or (cold) files cannot be dropped there.
+        restore_read_s: the longest that a worker of the recovery took to read that step.
+        save_stall_s: median time for which a save held the training up, over all saves and
+            workers. save_s: median time from where a save was begun to where it was durable.
     """
 
     trial: str
@@ -233,6 +240,22 @@ class TrialRecord:
     preemption_save: bool | None = None
     stopped: Stop | None = None
     soak: dict[str, Any] | None = None
+    checkpoint_bytes: int | None = None
+    raw_read_cold_s: float | None = None
+    raw_read_warm_s: float | None = None
+    restore_read_s: float | None = None
+    save_stall_s: float | None = None
+    save_s: float | None = None
+
+    @property
+    def restore_fraction(self) -> float | None:
+        """How fast the state was read, as a part of what its storage gives with the same state
+        of the page cache; None: one of the two was not measured.
+        """
+        raw_s = self.raw_read_cold_s if self.cell.page_cache == "cold" else self.raw_read_warm_s
+        if raw_s is None or not self.restore_read_s:
+            return None
+        return raw_s / self.restore_read_s
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON data, in the order of the fields."""

@@ -119,6 +119,8 @@ SUPERVISOR_EVENTS: Final = (
     "again",  # `fault`, `worker`: the fault struck once more, in the recovery
     "undone",  # `fault`, `worker`: no longer broken; `operations` of the storage that it hit
     "stopped",  # `operation`, `path`, `kind`, `torn`: a file operation of a save, held there
+    "dropped",  # `steps`, `bytes`, `left`: checkpoints dropped from the page cache before it
+    "raw_read",  # `step`, `bytes`, `cold_s`, `warm_s`: the checkpoint's files, after the end
     "evidence",  # `mechanism`, `worker`, `detail`
     "act",  # `strategy`, `generation`
     "transition",  # `kind` (resume|grow), `generation`: set up anew, with nothing broken

@@ -70,6 +70,7 @@ PURE = (
     "recoverybench.analysis.record",
     "recoverybench.analysis.reference",
     "recoverybench.analysis.soak",
+    "recoverybench.analysis.storage",
     "recoverybench.analysis.timeline",
     "recoverybench.analysis.transitions",
     "recoverybench.analysis.verify",

@@ -22,6 +22,7 @@ from recoverybench.analysis.history import History, Journal, Line
 from recoverybench.analysis.lanes import exit_of, pids_of, spans_of
 from recoverybench.analysis.outcome import Facts, classify, foreign_death
 from recoverybench.analysis.reference import Reference
+from recoverybench.analysis.storage import not_cold, storage_facts
 from recoverybench.analysis.timeline import Timeline, timeline
 from recoverybench.analysis.transitions import transitions
 from recoverybench.analysis.verify import check, restored_as_saved
@@ -88,7 +89,8 @@ def analyse(
         or line.problem
         or _restores_problem(history, workers, line, started)
         or foreign_death(history, line.t_inject, victim)
-        or _stood_still(history, line.t_inject),
+        or _stood_still(history, line.t_inject)
+        or not_cold(history, cell, restores),
         injected=line.t_inject is not None,
         noticed=bool(line.evidence),
         acted=line.generation is not None or any(m.name == "act" for m in line.marks),
@@ -153,6 +155,7 @@ def analyse(
         false_alarms=false_alarms(history, line) if harmless else 0,
         preemption_save=saved_on_notice(history, workers),
         stopped=stopped_at(history),
+        **storage_facts(history, line.generation, restored_step),
     )
 
 

@@ -14,13 +14,14 @@ from recoverybench.campaign import cache
 from recoverybench.campaign.approach import BOOT_S, Approach
 from recoverybench.campaign.bench import Bench
 from recoverybench.campaign.soak import endure
+from recoverybench.campaign.storage import make_cold, measure_raw_read
 from recoverybench.cells import Cell
 from recoverybench.faults._soak import Soak
 from recoverybench.faults.base import Fault
 from recoverybench.job.job import Job
 from recoverybench.job.watchdog import Limit
 from recoverybench.journal_writer import Journal
-from recoverybench.plan import catalogue
+from recoverybench.plan import catalogue, checkpoints
 from recoverybench.plan.triggers import parse_trigger
 from recoverybench.protocol import JobSpec
 from recoverybench.strategies.base import CannotRecover, Strategy
@@ -103,6 +104,9 @@ def run_job(
         finally:
             told("end")
             _end(job, fault, plan)
+        if plan.victim is not None:
+            told("raw read")
+            measure_raw_read(journal, place.journals, directory / "checkpoints")
     finally:
         journal.log("end")
         journal.close()
@@ -160,6 +164,7 @@ def _spec(
         local=str(directory / "local"),
         journals=str(place.journals),
         board=str(directory / "board"),
+        checkpoint=checkpoints.resolved(cell.checkpoint),
     )
 
 
@@ -181,6 +186,9 @@ def _live_through(
         told=told,
     )
     problem = approach.go()
+    if problem is None and broken and plan.cell.page_cache == "cold":
+        told("drop the page cache")
+        problem = make_cold(job, in_flight=parse_trigger(plan.cell.trigger).kind == "save")
     if problem is None and plan.victim is not None:
         told("inject")
         job.begin_deadline(plan.deadline_s)

@@ -35,6 +35,8 @@ FACTORS = {
     "replica-check": "when workers compare their copies of the state: off or save",
     "agreement": "whether workers that can rejoin keep agreeing on who is left: off or on",
     "restore-topology": "topology that the job comes back on, as in 2x1; same: as it was",
+    "checkpoint": "options of checkpoints, as in plain or zarr3,chunk=64MB",
+    "page-cache": "whether the checkpoints are in memory at the failure: warm or cold",
 }
 """Option -> its help. Each may be given several times and replaces the suite's list."""
 

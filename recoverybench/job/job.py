@@ -301,6 +301,11 @@ class Job(Roster):
     def injected(self, t: int | None) -> None:
         self._loop.measuring_since = t
 
+    def held_up(self) -> None:
+        """The harness worked on files meanwhile, and the job stood still for that."""
+        if self._watchdog is not None:
+            self._watchdog.discount()
+
     def _watch(self) -> tuple[Callable[[], None], float] | None:
         """What the loop is to do for the watchdog."""
         watchdog = self._watchdog

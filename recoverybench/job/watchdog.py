@@ -50,6 +50,12 @@ class Watchdog:
         self._progress = self._began = time.monotonic()
         self._from = min(self._steps)
 
+    def discount(self) -> None:
+        """The time since the last look was the harness' own: no step could be completed."""
+        now = time.monotonic()
+        self._began += now - self._progress
+        self._progress = now
+
     @property
     def limit_s(self) -> float | None:
         """The limit in seconds; None: there is none, or the pace cannot be told yet."""

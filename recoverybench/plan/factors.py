@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from recoverybench.errors import UsageError, bad_value, shorten, unknown_name
-from recoverybench.plan import catalogue
+from recoverybench.plan import catalogue, checkpoints
 from recoverybench.plan.triggers import parse_trigger
 from recoverybench.plan.units import parse_duration
 from recoverybench.plan.workloads import check_workload
@@ -26,6 +26,9 @@ AGREEMENTS: Final = ("off", "on")
 
 REPLICA_CHECKS: Final = ("off", "save")
 """When workers compare their copies of the state."""
+
+PAGE_CACHES: Final = ("warm", "cold")
+"""Whether the checkpoints are in the machine's memory at the injection."""
 
 COMPILE_CACHES: Final = ("executable", "persistent", "off")
 """Executables loaded whole; JAX's persistent cache; neither."""
@@ -194,6 +197,8 @@ _ALL = (
     Factor("replica_check", "replica_check", _one_of(REPLICA_CHECKS), "off"),
     Factor("agreement", "agreement", _one_of(AGREEMENTS), "off"),
     Factor("restore_topology", "restore_topology", _read_restore_topology, None),
+    Factor("checkpoint", "checkpoint", checkpoints.read, checkpoints.DEFAULT),
+    Factor("page_cache", "page_cache", _one_of(PAGE_CACHES), "warm"),
 )
 
 FACTORS: Final[dict[str, Factor]] = {factor.key: factor for factor in _ALL}

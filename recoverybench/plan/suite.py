@@ -128,6 +128,8 @@ class Overrides:
     restore_topology: tuple[str, ...] = ()
     trials: str | int | None = None
     seed: str | int | None = None
+    checkpoint: tuple[str, ...] = ()
+    page_cache: tuple[str, ...] = ()
     deadline: str | float | None = None
     steps: str | int | None = None
     data: str | Path | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from recoverybench import capabilities
+from recoverybench import capabilities, page_cache
 from recoverybench.cells import Cell
 from recoverybench.external.support import why_not
 from recoverybench.plan import catalogue
@@ -40,6 +40,7 @@ class Judge:
             or _scattered(cell)
             or _elsewhere(cell, ends_all=strategy.ends_all, shrinks=strategy.shrinks)
             or _pointless(cell, rejoin=strategy.rejoin)
+            or self._cold(cell)
         )
 
     def _survival(self, cell: Cell, *, ends_all: bool) -> str | None:
@@ -55,6 +56,18 @@ class Judge:
         if kind == "save":
             return f"{cell.state_source} saves nothing, so there is no save to strike in"
         return None
+
+
+    def _cold(self, cell: Cell) -> str | None:
+        """A cold page cache is for states that are read from files, once."""
+        if cell.page_cache == "warm":
+            return None
+        if self._survives(cell.state_source) == "process":
+            return f"page_cache = cold is for what is read from files, not for {cell.state_source}"
+        if hasattr(self._part("faults", cell.fault), "schedule"):
+            return f"page_cache = cold is for one injection, and {_name(cell.fault)} makes many"
+        why = page_cache.why_not()
+        return None if why is None else f"page_cache = cold: {why}"
 
 
 def _scattered(cell: Cell) -> str | None:

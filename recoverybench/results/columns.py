@@ -24,6 +24,7 @@ _WHOLE = (
     "lost_steps",
     "restore_bytes",
     "restore_received_bytes",
+    "checkpoint_bytes",
     "workers",
     "recoveries",
     "false_alarms",
@@ -92,6 +93,13 @@ def row(record: TrialRecord) -> dict[str, Any]:
         "simulated": record.simulated,
         "workers": record.workers,
         "stopped_at": record.stopped.kind if record.stopped else None,
+        "checkpoint_bytes": record.checkpoint_bytes,
+        "raw_read_cold_s": record.raw_read_cold_s,
+        "raw_read_warm_s": record.raw_read_warm_s,
+        "restore_read_s": record.restore_read_s,
+        "restore_fraction": record.restore_fraction,
+        "save_stall_s": record.save_stall_s,
+        "save_s": record.save_s,
         "soak_goodput": record.soak["goodput"] if record.soak else None,
     }
 

@@ -20,6 +20,8 @@ import orbax.checkpoint as ocp
 from jax._src.distributed import global_state
 from orbax.checkpoint._src.futures.synchronization import OperationIdGenerator
 
+from recoverybench.protocol import CheckpointOptions
+from recoverybench.worker import arrays
 from recoverybench.worker.program import Shardings, Signature
 
 State = dict[str, jax.Array]
@@ -32,18 +34,29 @@ class Checkpoints:
         directory: persistent storage that all workers see.
         timeout_s: how long a save may wait for the other workers.
         committed: called with a step once it is durable, from Orbax's thread (worker 0 only).
+        options: the fields of `CheckpointOptions`; None: as Orbax does it by itself.
     """
 
     def __init__(
-        self, directory: Path, timeout_s: float, committed: Callable[[int], object]
+        self,
+        directory: Path,
+        timeout_s: float,
+        committed: Callable[[int], object],
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self._saving = 0
+        self._how = None if options is None else CheckpointOptions(**options)
         everybody = ocp.options.MultiprocessingOptions(
             active_processes=set(range(jax.process_count()))
         )
+        items: dict[str, Any] = {"item_names": ("state", "data")}
+        if self._how is not None:
+            handler = arrays.handler_of(self._how, everybody)
+            data = ocp.JsonCheckpointHandler(multiprocessing_options=everybody)
+            items = {"item_handlers": {"state": handler, "data": data}}
         self._manager = ocp.CheckpointManager(
             directory,
-            item_names=("state", "data"),
+            **items,
             options=self._options(everybody, timeout_s, committed),
         )
 
@@ -91,11 +104,13 @@ class Checkpoints:
         """
         self._manager.wait_until_finished()
         self._saving = step
+        item: Any = (
+            ocp.args.StandardSave(dict(state))
+            if self._how is None
+            else arrays.saving(self._how, state)
+        )
         begun: bool = self._manager.save(
-            step,
-            args=ocp.args.Composite(
-                state=ocp.args.StandardSave(dict(state)), data=ocp.args.JsonSave(dict(data))
-            ),
+            step, args=ocp.args.Composite(state=item, data=ocp.args.JsonSave(dict(data)))
         )
         return begun
 
@@ -107,11 +122,12 @@ class Checkpoints:
             leaf.name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=places.of_leaf(leaf))
             for leaf in signature.leaves
         }
+        wanted: Any = ocp.args.StandardRestore(target)
+        if self._how is not None:
+            how = ocp.checkpoint_utils.construct_restore_args(target)
+            wanted = ocp.args.PyTreeRestore(target, restore_args=how)
         item = self._manager.restore(
-            step,
-            args=ocp.args.Composite(
-                state=ocp.args.StandardRestore(target), data=ocp.args.JsonRestore()
-            ),
+            step, args=ocp.args.Composite(state=wanted, data=ocp.args.JsonRestore())
         )
         return item["state"], item["data"]
 

@@ -14,10 +14,9 @@ from typing import Any
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
-from orbax.checkpoint._src.serialization.type_handler_registry import (
-    create_type_handler_registry,
-)
 
+from recoverybench.protocol import CheckpointOptions
+from recoverybench.worker import arrays
 from recoverybench.worker.checkpoint import Checkpoints
 from recoverybench.worker.program import Signature
 
@@ -31,6 +30,8 @@ class NodeCheckpoints(Checkpoints):
         timeout_s: how long a save may take.
         committed: called with a step once it is durable, from Orbax's thread.
         newest: how many are left there.
+        options: as of `Checkpoints`; how replicas share the work, how files are read and where
+            to, is of the storage alone.
     """
 
     def __init__(
@@ -40,8 +41,10 @@ class NodeCheckpoints(Checkpoints):
         timeout_s: float,
         committed: Callable[[int], object],
         newest: int,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self._saving = 0
+        self._format = CheckpointOptions(**(options or {}))
         alone = ocp.options.MultiprocessingOptions(
             primary_host=index, active_processes={index}, barrier_sync_key_prefix=f"node{index}"
         )
@@ -51,12 +54,7 @@ class NodeCheckpoints(Checkpoints):
         self._manager = ocp.CheckpointManager(
             directory,
             item_handlers={
-                "state": ocp.PyTreeCheckpointHandler(
-                    multiprocessing_options=alone,
-                    type_handler_registry=create_type_handler_registry(
-                        (jax.Array, whole), (np.ndarray, ocp.type_handlers.NumpyHandler())
-                    ),
-                ),
+                "state": arrays.handler_of(self._format, alone, whole),
                 "data": ocp.JsonCheckpointHandler(multiprocessing_options=alone),
             },
             options=self._options(alone, timeout_s, committed, newest),
@@ -69,7 +67,8 @@ class NodeCheckpoints(Checkpoints):
         begun: bool = self._manager.save(
             step,
             args=ocp.args.Composite(
-                state=ocp.args.PyTreeSave(dict(state)), data=ocp.args.JsonSave(dict(data))
+                state=arrays.saving(self._format, state),
+                data=ocp.args.JsonSave(dict(data)),
             ),
         )
         return begun

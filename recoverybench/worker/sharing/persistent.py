@@ -60,6 +60,7 @@ class PersistentTier:
                     Path(spec.checkpoints),
                     spec.init_timeout_s,
                     lambda step: journal.log("committed", step=step, tier="storage"),
+                    spec.checkpoint,
                 )
         return self._checkpoints
 

@@ -52,6 +52,7 @@ class NodeTier:
                 part.spec.init_timeout_s,
                 lambda step: part.journal.log("committed", step=step, tier="local"),
                 NEWEST,
+                part.spec.checkpoint,
             )
 
     def save(self, step: int, state: Mapping[str, jax.Array], data: Mapping[str, Any]) -> None:

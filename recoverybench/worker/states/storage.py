@@ -30,6 +30,7 @@ class Storage:
                 Path(spec.checkpoints),
                 spec.init_timeout_s,
                 lambda step: journal.log("committed", step=step),
+                spec.checkpoint,
             )
 
     def save(
