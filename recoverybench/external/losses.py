@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -159,12 +160,13 @@ def compare(
     gap = _gap(splits, reference) if whole and finished else None
     found = difference or gap
     compared = {m.step for m in after if m.step is not None and reference.expected(m.who, m.step)}
-    largest = [
-        _distance(m.loss, text)
+    distances = [
+        min(_distance(m.loss, text) for text in texts)
         for m in after
         if m.loss is not None and m.step is not None and tolerance is not None
-        for text in reference.expected(m.who, m.step)[:1]
+        if (texts := reference.expected(m.who, m.step))
     ]
+    largest = [d for d in distances if math.isfinite(d)]
     proven = bool(compared) and finished
     verification = Verification(
         passed=False if found else (True if proven else None),
@@ -194,10 +196,8 @@ def _first(
         if distance is not None:
             by = "" if mark.who is None else f", worker {mark.who}"
             want = " or ".join(expected[:3])
-            return (
-                f"step {mark.step}{by}: loss is {mark.loss}, expected {want}, a relative "
-                f"difference of {distance:.2g}"
-            )
+            much = f", a relative difference of {distance:.2g}" if distance < math.inf else ""
+            return f"step {mark.step}{by}: loss is {mark.loss}, expected {want}{much}"
     return None
 
 

@@ -63,10 +63,12 @@ def environment(
     """The environment of a command: `base`, what it asks for, and what a run tells it."""
     values = settings.values(command, rank)
     told = {f"RECOVERYBENCH_{name.upper()}": value for name, value in values.items()}
+    # Python holds back what it prints into a pipe, and a line would be dated too late. Into a
+    # terminal it does not, and unbuffered it would write a line and its end apart.
+    unbuffered = {} if command.terminal else {"PYTHONUNBUFFERED": "1"}
     return {
-        **base,
-        # Python holds back what it prints into a pipe, and a line would be dated too late.
-        **({} if command.terminal else {"PYTHONUNBUFFERED": "1"}),
+        **{key: value for key, value in base.items() if key != "PYTHONUNBUFFERED"},
+        **unbuffered,
         **{key: filled(value, values) for key, value in command.environment.items()},
         **told,
         VARIABLE: str(settings.marks),
