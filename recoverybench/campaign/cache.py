@@ -6,13 +6,14 @@ modules that shape the program, the topology, versions, XLA's flags and the proc
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
 import platform
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,13 +34,13 @@ _SHAPING = (
     "held",
     "workload",
     "data",
-    "text",
     "training",
     "steps",
-    "joined",
-    "optimization",
 )
-"""Modules of the worker that decide what is computed."""
+"""Modules of the worker that decide what is computed, beside what a workload imports of it."""
+
+_PACKAGE = "recoverybench.worker"
+_WORKER = Path(__file__).parents[1] / "worker"
 
 
 def root() -> Path:
@@ -135,9 +136,27 @@ def _sources(workload: str) -> str:
     name = WorkloadName.of(workload)
     path = None if name.own else catalogue.find("workloads", name.family).path
     made = own_sources(Path(name.family)) if name.own else [path] if path else []
-    worker = Path(__file__).parents[1] / "worker"
-    files = [worker / f"{name}.py" for name in _SHAPING]
-    return _digest(*made, *files)
+    files = {_WORKER / f"{name}.py" for name in _SHAPING}
+    return _digest(*made, *sorted(files | _of_worker(made)))
+
+
+def _of_worker(paths: Iterable[Path]) -> set[Path]:
+    """The modules of the worker that these files import, at any depth."""
+    found: set[Path] = set()
+    waiting = list(paths)
+    while waiting:
+        try:
+            tree = ast.parse(waiting.pop().read_bytes())
+        except (SyntaxError, ValueError):  # a user's, which nothing has run yet
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith(_PACKAGE):
+                names = (str(node.module)[len(_PACKAGE) + 1 :], *(a.name for a in node.names))
+                new = {_WORKER / f"{name}.py" for name in names} - found
+                there = {path for path in new if path.is_file()}
+                found |= there
+                waiting += there
+    return found
 
 
 def _text(data: str | None) -> Path:
