@@ -72,7 +72,11 @@ def own_file(text: str) -> bool:
 
 def short_name(text: str) -> str:
     """A workload's name for people: a user's own without the folders of its file."""
-    return text.replace("\\", "/").rpartition("/")[2] if own_file(text) else text
+    return (
+        text.replace("\\", "/").rpartition("/")[2]
+        if own_file(text) or text.endswith(".toml")
+        else text
+    )
 
 
 def _typed(key: str, text: str, preset: Mapping[str, Any]) -> Any:

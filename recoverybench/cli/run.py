@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from recoverybench.results.store import Run
 
 FACTORS = {
-    "workload": "family:preset, as in transformer:tiny or mlp:small,hidden=64; or file.py:factory",
+    "workload": "family:preset, as in transformer:tiny or mlp:small,hidden=64; or file.py:factory; "
+    "or a command's file.toml",
     "topology": "workers x devices per worker, as in 3x1 or 2x2:data=2,fsdp=2",
     "strategy": "how the job comes back",
     "state-source": "where the state comes back from",
@@ -57,6 +58,12 @@ def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("run", short_help=VERBS["run"])
 @click.argument("suite", required=False, metavar="[SUITE]")
 @_factor_options
+@click.option(
+    "--command",
+    metavar="TEXT",
+    help="A training command that brings itself back, in the place of a workload.",
+)
+@click.option("--patterns", metavar="NAME", help="What --command prints, as in maxtext or plain.")
 @click.option("--trials", metavar="N", help="Trials of each cell.")
 @click.option("--steps", metavar="N", help="Length of the job, in steps.")
 @click.option("--seed", metavar="N", help="Of parameters, data order and victims.")
@@ -113,8 +120,30 @@ def _overrides(options: dict[str, Any]) -> Overrides:
     from recoverybench.plan.suite import Overrides
 
     factors = {name.replace("-", "_"): options[name.replace("-", "_")] for name in FACTORS}
+    factors |= _commands(options["command"], options["patterns"], factors)
     plain = {name: options[name] for name in ("trials", "steps", "seed", "deadline", "data")}
     return Overrides(**factors, **plain)
+
+
+def _commands(
+    start: str | None, patterns: str | None, factors: dict[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """The workload of ``--command``; and the strategy, where there are nothing but commands."""
+    from recoverybench.campaign import cache
+    from recoverybench.errors import UsageError
+    from recoverybench.external.adhoc import command_file
+    from recoverybench.external.spec import is_command
+
+    workloads = factors["workload"]
+    if start is not None:
+        path = command_file(start, patterns, Path.cwd(), cache.root() / "commands")
+        workloads = (*workloads, str(path))
+    elif patterns is not None:
+        raise UsageError(f"--patterns = {patterns!r}: expected --command beside it")
+    found = {"workload": workloads}
+    if workloads and all(map(is_command, workloads)) and not factors["strategy"]:
+        found["strategy"] = ("own",)
+    return found
 
 
 def _measure(suite: Suite, options: dict[str, Any], progress: Any) -> tuple[Run | None, bool]:

@@ -4,6 +4,7 @@ Lines and marks come from processes that nobody holds up: what was under way whe
 may be printed after it. A step counts as completed *after* the fault only if it was begun after
 it: by an incarnation that was started since; or by one that lives on, but not the step that it
 was at, unless it said in between that it began anew (`BEGINS_ANEW`) or came to a step twice.
+Ranks train in step: none is more than one step ahead of what any of them has printed.
 """
 
 from __future__ import annotations
@@ -88,20 +89,23 @@ def split(marks: Sequence[Mark], t_inject: int, gone: Iterable[tuple[Who, int]])
         gone: ranks and incarnations that the fault ended.
     """
     ended = set(gone)
-    names = {m.who for m in steps_of(marks) if m.t <= t_inject}
+    healthy = [m for m in steps_of(marks) if m.t <= t_inject]
+    names = {m.who for m in healthy}
+    furthest = max((m.step for m in healthy if m.step is not None), default=0)
     found = []
     for who in sorted(names, key=lambda w: -1 if w is None else w):
         own = [m for m in marks if m.who == who]
         before = [m for m in own if m.t <= t_inject]
         later = [m for m in own if m.t > t_inject]
         attempt = steps_of(before)[-1].attempt
-        counted, rest = _counted(before, later, attempt, alive=(who, attempt) not in ended)
+        alive = (who, attempt) not in ended
+        counted, rest = _counted(before, later, attempt, furthest, alive=alive)
         found.append(Split(who, attempt, (*before, *rest), tuple(counted)))
     return found
 
 
 def _counted(
-    before: Sequence[Mark], later: Sequence[Mark], attempt: int, *, alive: bool
+    before: Sequence[Mark], later: Sequence[Mark], attempt: int, furthest: int, *, alive: bool
 ) -> tuple[list[Mark], list[Mark]]:
     """The marks after the fault that are of the life after it, and those that are not."""
     healthy = steps_of(m for m in before if m.attempt == attempt)
@@ -110,7 +114,7 @@ def _counted(
     often = max(printed.values())
     distinct = list(dict.fromkeys(numbers))
     stride = distinct[-1] - distinct[-2] if len(distinct) > 1 else 1
-    under_way = max(numbers) + max(1, stride)
+    under_way = furthest + max(1, stride)
     counted: list[Mark] = []
     rest: list[Mark] = []
     anew = False
