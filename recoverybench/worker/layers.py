@@ -208,3 +208,19 @@ def patches(pixels: jax.Array, size: int) -> jax.Array:
 def with_bias(weights: jax.Array) -> jax.Array:
     """Weights [inputs, outputs] and a bias of zeros, as `affine` takes them."""
     return jnp.concatenate([weights, jnp.zeros((1, weights.shape[1]))])
+
+
+def pixels(tokens: jax.Array, size: int, side: int) -> jax.Array:
+    """The square images that `patches` of this size came from.
+
+    Args:
+        tokens: [rows, side * side, size * size * channels].
+        size: height and width of a patch.
+        side: patches along an edge of the image.
+
+    Returns:
+        [rows, side * size, side * size, channels].
+    """
+    rows = tokens.shape[0]
+    grid = tokens.reshape(rows, side, side, size, size, -1)
+    return grid.swapaxes(2, 3).reshape(rows, side * size, side * size, -1)
