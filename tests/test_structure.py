@@ -42,7 +42,7 @@ RANKS = (
     WORDS,
     ("plan", "analysis"),
     ("results",),
-    ("stats", "soaks", "damage"),
+    ("stats", "soaks", "damage", "reads"),
     ("report", "terminal"),
     ("cli", "__main__"),
 )

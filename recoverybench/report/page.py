@@ -38,6 +38,7 @@ from recoverybench.report.prose import (
     method_head,
     notices,
 )
+from recoverybench.report.restores import fraction_figure, restores, size_figure
 from recoverybench.report.rows import LEVEL, Row, rows_of
 from recoverybench.report.saves import sweeps
 from recoverybench.report.settings import constants_of, settings_of
@@ -57,6 +58,8 @@ def render(runs: Sequence[Run]) -> str:
     """
     rows = rows_of(runs)
     tried = settings_tried(runs)
+    read = restores(rows)
+    by_size = size_figure(rows)
     plotly, script = _plotly(), _asset("report.js")
     failures = _failures(rows)
     page: str = _template().render(
@@ -78,6 +81,8 @@ def render(runs: Sequence[Run]) -> str:
         detection=tried,
         latency=seconds,
         sweeps=sweeps(runs),
+        restores=read,
+        by_size=by_size is not None,
         soaks=soaks_of(runs),
         near=any(row.losses_within for row in rows),
         grown=any(row.grown != NONE for row in rows),
@@ -98,6 +103,8 @@ def render(runs: Sequence[Run]) -> str:
                     "recovery": recovery_figure(rows, several=len(runs) > 1),
                     "phases": phases_figure(rows),
                     "detection": detection_figure(tried),
+                    "restores": fraction_figure(read),
+                    "sizes": by_size,
                 }
             )
         ),

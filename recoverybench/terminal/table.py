@@ -27,6 +27,7 @@ from recoverybench.labels import (
     unmeasured,
     varying_factors,
 )
+from recoverybench.reads import Read, reads_of
 from recoverybench.records import TrialRecord
 from recoverybench.results.store import Run
 from recoverybench.soaks import soaks_of
@@ -76,12 +77,41 @@ def run_table(run: Run, console: Console) -> None:
     console.print(_phases(names, summaries, console.width))
     if not wide:
         console.print(plain(_LEGEND, "dim"))
+    _print_reads(run, console)
     if failures := _failures(names, summaries, run.trials):
         console.print()
         console.print(Text("what became of the trials", style="dim"))
     for line in failures:
         console.print(line)
     _print_unmeasured(run, console)
+
+
+def _print_reads(run: Run, console: Console) -> None:
+    """Restores against a raw read of the same files, where that says something."""
+    reads = reads_of(run.trials)
+    if not reads:
+        return
+    varying = varying_factors(t.cell for t in run.trials)
+    heads = ["stall", "save", "GB", "read", "GB/s", "of raw"]
+    rows = [[Text(text) for text in _read_texts(read)] for read in reads]
+    console.print()
+    console.print(plain("checkpoints: median seconds, and speed as a part of a raw read", "dim"))
+    labels = [cell_label(read.cell, varying) for read in reads]
+    console.print(_table(labels, heads, rows, console.width))
+    if any(read.small for read in reads):
+        console.print(plain("below 50 MB the part of a raw read says little", "dim"))
+
+
+def _read_texts(read: Read) -> tuple[str, ...]:
+    part = read.fraction
+    return (
+        fixed(read.stall_s),
+        fixed(read.save_s),
+        f"{read.size / 1e9:.3f}",
+        fixed(read.read_s),
+        f"{read.size / read.read_s / 1e9:.2f}",
+        NONE if part is None else f"{part:.2f} {read.cell.page_cache}",
+    )
 
 
 def _print_unmeasured(run: Run, console: Console) -> None:

@@ -120,7 +120,7 @@
     const box = byId(id);
     let fig = painted(figure);
     fig.layout = themed(fig.layout);
-    const overview = id === "recovery" || id === "stack";
+    const overview = id === "recovery" || id === "stack" || id === "fractions";
     if (overview) fig.layout.margin.r = besideWidth(fig.layout.annotations || []);
     if (overview && box.clientWidth < 560) fig = narrowed(fig, box.clientWidth);
     const done = Plotly.react(box, fig.data, fig.layout, config || plain);
@@ -159,6 +159,8 @@
     });
     draw("stack", stackFigure());
     drawDetection();
+    if (byId("fractions")) draw("fractions", figures.restores);
+    if (byId("by-size")) draw("by-size", figures.sizes);
   }
 
   function drawDetection() {
