@@ -16,7 +16,7 @@ from recoverybench.errors import HarnessError
 from recoverybench.external import spec
 from recoverybench.external.losses import CommandReference
 from recoverybench.external.record import Terms, analyse_command
-from recoverybench.external.reference import reference_for
+from recoverybench.external.reference import reference_for, versions_of
 from recoverybench.external.spec import Command
 from recoverybench.external.trial import check_reached, run_command_job
 from recoverybench.plan import catalogue
@@ -137,9 +137,18 @@ class Commands:
 
     def _keep(self, command: Command, reference: CommandReference) -> None:
         """With the run: what was compared with, and the command's file as it was."""
+        stem = command.path.stem
+        settings = {
+            "name": command.name,
+            "start": command.start,
+            "environment": dict(command.environment),
+            "python": command.python,
+            "versions": versions_of(command),
+        }
         for folder, name, content in (
             ("reference", f"{reference.id}.json", json.dumps(reference.as_dict()).encode()),
-            ("commands", f"{command.path.stem}.toml", command.path.read_bytes()),
+            ("commands", f"{stem}.toml", command.path.read_bytes()),
+            ("commands", f"{stem}.json", json.dumps(settings, indent=1).encode()),
         ):
             directory = self.run.path / folder
             directory.mkdir(exist_ok=True)

@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,26 +28,47 @@ def key_of(command: Command, cell: Cell, job_seed: int, steps: int) -> str:
         "interval": cell.interval,
         "seed": job_seed,
         "steps": steps,
-        "python": _version(command.python),
+        "versions": versions_of(command),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
 
+_ASK = """
+import importlib.metadata, json, sys
+found = {"python": sys.version}
+for name in sys.argv[1:]:
+    try:
+        found[name] = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+print(json.dumps(found))
+"""
+
+
 @functools.cache
-def _version(python: str) -> str:
-    if python == sys.executable:
-        return sys.version
+def _versions(python: str, packages: tuple[str, ...]) -> dict[str, str]:
     try:
         done = subprocess.run(
-            [python, "-c", "import sys; print(sys.version)"],
+            [python, "-c", _ASK, *packages],
             capture_output=True,
             text=True,
             timeout=60,
-            check=False,
+            check=True,
         )
-    except OSError as error:
-        raise UsageError(f"workload.python = {python!r}: {error.strerror or error}") from None
-    return done.stdout.strip()
+        return {str(name): str(version) for name, version in json.loads(done.stdout).items()}
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise UsageError(
+            f"workload.python = {python!r}: expected an interpreter that runs ({error})"
+        ) from None
+
+
+def versions_of(command: Command) -> dict[str, str]:
+    """Of its interpreter, and of the packages that it needs.
+
+    Raises:
+        UsageError: there is no such interpreter.
+    """
+    return dict(_versions(command.python, command.needs))
 
 
 def reference_for(

@@ -10,6 +10,7 @@ from recoverybench.labels import NONE, one_controller, seconds, shape_words, str
 from recoverybench.report.rows import Row, mark_of
 from recoverybench.report.settings import machine_words
 from recoverybench.results.store import Run
+from recoverybench.workload_name import short_name
 
 _PROCESSES = (
     "Workers are separate processes of one multi-controller JAX job, with real collectives, real "
@@ -21,6 +22,14 @@ _SLICES = (
     "Under “pathways” one process, the controller, holds the devices of all slices. The loss of a "
     "slice is simulated there: every access to an array that had a part on it raises an error, as "
     "it does where a slice is really lost. State, data and recovery are real."
+)
+_COMMANDS = (
+    "Commands (strategy “own”) are run as their users run them, and bring themselves back. Nobody "
+    "holds them: the fault strikes as soon as the step before its trigger's is seen. A step counts "
+    "as completed after the fault only if it was begun after it. Phases have a name where a line "
+    "or a mark names both their ends, and all other time is “unnamed”. What is compared with a run "
+    "without a fault is the losses that they print, as printed or within the tolerance that their "
+    "file states, and no state or sample. Settings and versions of each are under Settings."
 )
 _MOMENTS = {
     "step": "“step:25” holds the victim exactly before step 25, so that every trial breaks the "
@@ -41,7 +50,7 @@ _REST = (
     "Verification compares the recovered training with the same job without a fault: every loss "
     "bit for bit at the same step, digests of the parameters and the optimizer when the state is "
     "saved, restored and at the end, and that every sample since the restored step was seen "
-    "exactly once. Where the job goes on with fewer workers, losses and the final state are "
+    "exactly once. After a change of topology, losses and the final state are "
     "compared within a stated tolerance. The time that this takes is in no phase.",
     "A recovery that fails on its way lies in the teardown of the next one; the last one counts.",
     "A trial that does not come back before the deadline stays in the success rate; it has no "
@@ -57,6 +66,7 @@ def method(rows: Sequence[Row]) -> list[str]:
     return [
         *([] if slices and all(slices) else [_PROCESSES]),
         *([_SLICES] if any(slices) else []),
+        *([_COMMANDS] if any(row.cell.strategy == "own" for row in rows) else []),
         f"A trigger says when: {'; '.join(moments)}.",
         *_REST,
     ]
@@ -154,7 +164,7 @@ def day(created: str) -> str:
 
 def _job(cells: Sequence[Cell]) -> str:
     """Workload and topology, where there is one of each."""
-    workload = _one([c.workload for c in cells], "workloads")
+    workload = _one([short_name(c.workload) for c in cells], "workloads")
     return f"{workload}, {_one([shape_words(c) for c in cells], 'shapes of the job')}"
 
 

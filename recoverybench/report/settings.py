@@ -10,6 +10,7 @@ from typing import Any
 from recoverybench.cells import FACTORS
 from recoverybench.labels import FACTOR_NAMES, NONE, constant_factors, seconds
 from recoverybench.results.store import Run
+from recoverybench.workload_name import short_name
 
 Pairs = list[tuple[str, str]]
 
@@ -27,6 +28,7 @@ def settings_of(run: Run) -> dict[str, Any]:
             [(name, value or "not installed") for name, value in info.environment.items()],
         ),
         ("Machine", [(_words(k), _value(k, v)) for k, v in flat(info.machine).items()]),
+        ("Commands", _commands(run)),
     ]
     return {
         "id": info.run_id,
@@ -100,6 +102,22 @@ def _suite(run: Run) -> Pairs:
         ("deadline", seconds(suite.deadline_s)),
         ("training text", suite.data or "the workload's own"),
     ]
+
+
+def _commands(run: Run) -> Pairs:
+    """What each command was started with, as the run keeps it; a damaged file is left out."""
+    rows: Pairs = []
+    for path in sorted((run.path / "commands").glob("*.json")):
+        try:
+            kept = json.loads(path.read_bytes())
+            start, name = kept["start"], str(kept["name"])
+            text = start if isinstance(start, str) else shlex.join(start)
+            environment = [f"{key}={value}" for key, value in kept["environment"].items()]
+            versions = [f"{key} {value}" for key, value in kept["versions"].items()]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+        rows.append((short_name(name), "; ".join([text, *environment, *versions])))
+    return rows
 
 
 def _description(run: Run) -> Pairs:
