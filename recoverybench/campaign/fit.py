@@ -21,7 +21,7 @@ from recoverybench.plan.sizes import Sizes, bytes_words
 from recoverybench.plan.suite import Suite
 from recoverybench.plan.workloads import preset_of
 from recoverybench.topology import Topology
-from recoverybench.workload_name import short_name
+from recoverybench.workload_name import WorkloadName, short_name
 
 _SMALL: Final = 0.5
 """A workload is not asked for its size if a bound of it is below this share of the memory."""
@@ -47,7 +47,9 @@ def check_fit(
     """
     cells = [cell for cell in suite.cells if not is_command(cell.workload)]
     foreign = {cell.workload for cell in cells if is_foreign(cell.workload)}
-    asked = {cell.workload for cell in cells if cell.workload in foreign}
+    # What the entries of a preset have to do with one another only its family knows.
+    changed = {cell.workload for cell in cells if WorkloadName.of(cell.workload).changes}
+    asked = foreign | changed
     counted = launcher == "local" and _platform() == "cpu" and not force
     available = machine.memory_for_work_bytes() if counted else None
     if available is not None:
