@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from recoverybench.cells import FACTORS, Cell
 from recoverybench.records import Stop, Transition, TrialRecord, Verification
+from recoverybench.workload_name import short_name
 
 NONE: Final = "–"
 """What stands where a record holds no value."""
@@ -33,9 +34,9 @@ FACTOR_NAMES: Final = {
     "replica_check": "replica check",
     "agreement": "agreement",
     "restore_topology": "restored on",
-}
     "checkpoint": "checkpoint",
     "page_cache": "page cache",
+}
 """Factor -> its name in prose and in column heads."""
 
 _SAID: Final = object()
@@ -44,9 +45,9 @@ _SILENT: Final = {
     "replica_check": "off",
     "agreement": "off",
     "restore_topology": None,
-}
     "checkpoint": "default",
     "page_cache": "warm",
+}
 """What goes without saying: mechanisms that are off unless they are asked for."""
 
 _USUAL: Final = {**_SILENT, "victim": None, "coordinator": "worker0"}
@@ -331,6 +332,8 @@ def fixed(value: float | None) -> str:
 
 def factor_value(factor: str, value: Any) -> str:
     """A factor's value in words: ``10`` steps, ``5 s``, ``by the seed``."""
+    if factor == "workload":
+        return short_name(str(value))
     if factor == "victim":
         return "chosen by the seed" if value is None else f"worker {value}"
     if factor == "restore_topology" and value is None:
@@ -389,7 +392,9 @@ def cell_label(cell: Cell, varying: Sequence[str]) -> str:
 
 
 def _short(factor: str, value: Any) -> str:
-    if factor in ("workload", "topology", "strategy", "state_source", "fault", "trigger"):
+    if factor == "workload":
+        return short_name(str(value))
+    if factor in ("topology", "strategy", "state_source", "fault", "trigger"):
         return str(value)
     if factor == "victim" and value is not None:
         return f"{factor_value(factor, value)} broken"

@@ -84,6 +84,7 @@ def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="FILE.html",
     help="The report; it must not exist. By default reports/RUN-ID.html.",
 )
+@click.option("--force", is_flag=True, help="Begin also where a workload does not fit into memory.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
 @click.option("--strict", is_flag=True, help="Exit code 1 unless every trial recovered.")
 @format_option
@@ -166,6 +167,7 @@ def _measure(suite: Suite, options: dict[str, Any], progress: Any) -> tuple[Run 
             launcher=options["launcher"],
             listener=progress,
             command=["recoverybench", *sys.argv[1:]],
+            force=options["force"],
         )
     except KeyboardInterrupt:
         kept = results.load(out)

@@ -7,8 +7,12 @@ found by reading the sources, never by running them.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+from recoverybench.external.spec import PREFIX, is_command
+from recoverybench.workload_name import own_file
 
 
 def own_sources(file: Path) -> list[Path]:
@@ -51,3 +55,32 @@ def _imported(path: Path) -> Iterator[str]:
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             yield node.module.partition(".")[0]
+
+
+def beside(matrix: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """A suite's ``[matrix]``, with the paths of workloads' files counted from the suite's folder.
+
+    Args:
+        matrix: as read, nothing checked yet. folder: of the suite's file.
+    """
+    rules = {
+        key: [_anchored(rule, folder) for rule in value]
+        for key, value in matrix.items()
+        if key in ("include", "exclude") and isinstance(value, list)
+    }
+    found: dict[str, Any] = _anchored({**matrix, **rules}, folder)
+    return found
+
+
+def _anchored(rule: Any, folder: Path) -> Any:
+    if not isinstance(rule, Mapping) or "workload" not in rule:
+        return rule
+    value = rule["workload"]
+    moved = [_moved(each, folder) for each in value] if isinstance(value, list) else None
+    return {**rule, "workload": _moved(value, folder) if moved is None else moved}
+
+
+def _moved(value: Any, folder: Path) -> Any:
+    if not isinstance(value, str) or value.startswith(PREFIX):
+        return value
+    return str(folder / value) if own_file(value) or is_command(value) else value

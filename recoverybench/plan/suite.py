@@ -39,8 +39,10 @@ from recoverybench.errors import UsageError, bad_value
 from recoverybench.plan import catalogue
 from recoverybench.plan.factors import check_keys, read_integer
 from recoverybench.plan.matrix import read_matrix
+from recoverybench.plan.own_files import beside
 from recoverybench.plan.units import parse_duration
 from recoverybench.plan.workloads import preset_of
+from recoverybench.workload_name import own_file, short_name
 
 DEFAULT_SUITE = "quick"
 DEFAULT_STEPS = 45
@@ -126,10 +128,10 @@ class Overrides:
     replica_check: tuple[str, ...] = ()
     agreement: tuple[str, ...] = ()
     restore_topology: tuple[str, ...] = ()
-    trials: str | int | None = None
-    seed: str | int | None = None
     checkpoint: tuple[str, ...] = ()
     page_cache: tuple[str, ...] = ()
+    trials: str | int | None = None
+    seed: str | int | None = None
     deadline: str | float | None = None
     steps: str | int | None = None
     data: str | Path | None = None
@@ -215,7 +217,11 @@ def _resolve(
     steps = read_integer(*lookup("steps", DEFAULT_STEPS), 1)
     name = _read_name(table.get("name"), f"{shown}: suite.name")
     cells, refused = read_matrix(
-        _table(document, "matrix", shown), overrides.factors(), shown, steps, limit
+        beside(_table(document, "matrix", shown), path.parent),
+        overrides.factors(),
+        shown,
+        steps,
+        limit,
     )
     suite = Suite(
         name=name,
@@ -260,6 +266,10 @@ def _read_text(value: object, where: str) -> str:
 
 def _check_length(data: Path, where: str, cells: tuple[Cell, ...]) -> None:
     """Refuses a text that does not hold one batch of a workload, before anything is started."""
+    own = [cell.workload for cell in cells if own_file(cell.workload)]
+    if len(own) == len(cells):
+        allowed = f"no data: {short_name(own[0])} opens its own"
+        raise bad_value(where, str(data), allowed)
     for cell in cells:
         shape = preset_of(cell.workload) or {}
         if "seq_len" in shape:

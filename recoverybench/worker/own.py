@@ -188,7 +188,9 @@ def _spell(shapes: _Shapes) -> str:
 
 def short_error(error: BaseException) -> str:
     """Type and first line of an error."""
-    lines = str(error).splitlines() or [""]
+    # The place of a syntax error is said by `raised_at`.
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    lines = text.splitlines() or [""]
     return f"{type(error).__name__}: {lines[0][:200]}".removesuffix(": ")
 
 
