@@ -6,11 +6,12 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from recoverybench.campaign import cache, fit
+from recoverybench.campaign import cache, campaign, fit
 from recoverybench.campaign.sizes import is_foreign, sizes_of
 from recoverybench.cells import Cell
 from recoverybench.errors import HarnessError, UsageError
@@ -346,6 +347,28 @@ def test_a_path_in_a_suite_counts_from_the_suite(
     assert [(c.workload, c.victim) for c in found] == [("mlp:tiny", None), (path, 1)]
     with pytest.raises(UsageError, match="expected a file that is there"):
         load_suite("../s.toml", Overrides(workload=("mine.py:make",)), device_limit=16)
+
+
+def test_a_run_that_goes_on_with_another_file_says_so(kept: Path) -> None:
+    """As it does with another text: its references are found by their keys."""
+    suite = dataclasses.replace(suite_of(cell(write(kept))), trials=2)
+    bench: Any = SimpleNamespace(environment={})
+    heard: list[str] = []
+    listener: Any = SimpleNamespace(note=heard.append)
+    run: Any = SimpleNamespace(path=kept / "run")
+    [done, _] = campaign.plans(suite)
+    key = campaign.keys_of(done, done.cell, bench).reference
+    (run.path / "reference").mkdir(parents=True)
+    (run.path / "reference" / f"{key}.json").touch()
+    resumed = campaign.Campaign(suite, run, bench, listener, frozenset({done.trial}))
+    resumed._note_changes()
+    assert heard == []
+    write(kept, "{'batch_size': 24}")
+    resumed._note_changes()
+    [said] = heard
+    assert said.startswith("something changed since the run was begun (the files of mine.py:make,")
+    campaign.Campaign(suite, run, bench, listener, frozenset())._note_changes()
+    assert len(heard) == 1  # nothing was measured with the old file
 
 
 def test_its_name_is_short_where_people_read_it(tmp_path: Path) -> None:
