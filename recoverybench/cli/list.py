@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,7 +10,10 @@ from recoverybench.cli import VERBS
 from recoverybench.cli._options import echo_json, format_option
 from recoverybench.errors import bad_value
 
-KINDS = ("workloads", "faults", "strategies", "state-sources", "launchers", "suites")
+if TYPE_CHECKING:
+    from recoverybench.plan.catalogue import Entry
+
+KINDS = ("workloads", "faults", "strategies", "state-sources", "launchers", "suites", "patterns")
 
 NEEDING = ("faults", "strategies")
 """Kinds whose parts may need something of the machine."""
@@ -29,7 +32,8 @@ NEEDING = ("faults", "strategies")
 def command(kind: str, topologies: tuple[str, ...], output: str) -> None:
     """List what a suite or an option of `run` can name.
 
-    KIND is workloads, faults, strategies, state-sources, launchers or suites.
+    KIND is workloads, faults, strategies, state-sources, launchers, suites, or patterns, which
+    read what a command prints.
 
     Faults and strategies say what they need of the machine, and whether this one has it.
 
@@ -43,7 +47,7 @@ def command(kind: str, topologies: tuple[str, ...], output: str) -> None:
 
     if topologies and kind != "workloads":
         raise bad_value("--topology", topologies[0], "list workloads, which it is for")
-    entries = catalogue.entries(kind)
+    entries = catalogue.entries(kind) if kind != "patterns" else _patterns()
     found = [
         {"name": e.name, "summary": e.summary, "source": e.source, **_needs(kind, e.name)}
         for e in entries
@@ -64,6 +68,15 @@ def command(kind: str, topologies: tuple[str, ...], output: str) -> None:
         click.echo(f"{part['name']:<{width}}  {part['summary']}".rstrip())
         for line in lines[part["name"]]:
             click.echo(f"{'':<{width}}{line}" if part.get("needs") else line)
+
+
+def _patterns() -> list[Entry]:
+    """The library of patterns; a command's file takes one with ``use``."""
+    from recoverybench.external.lines import described, library
+    from recoverybench.plan.catalogue import Entry
+
+    files = library()
+    return [Entry(name, text, str(files[name]), files[name], None) for name, text in described()]
 
 
 def _needs_words(part: dict[str, Any]) -> list[str]:

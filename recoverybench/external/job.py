@@ -52,7 +52,6 @@ class _Started:
     fd: int
     rank: int | None
     output: Output
-    reader: Reader
     code: int | None = None
     signal: str | None = None
     ended: bool = False
@@ -85,7 +84,6 @@ class CommandJob:
         self.steps: dict[int | None, int] = {}
         self.first: int | None = None
         self.last = last
-        self.kinds: set[str] = set()
         self._logs = logs
         self._begun = time.monotonic_ns()
         self._loop = Loop(journal, self._begun + 10**18, self._watch)
@@ -122,7 +120,7 @@ class CommandJob:
                 output.close()
                 raise
             output.close_writer()
-            one = _Started(pid, os.pidfd_open(pid), rank, output, reader)
+            one = _Started(pid, os.pidfd_open(pid), rank, output)
             self._started.append(one)
             self._loop.register(output.fd, partial(self._read, one))
             self._loop.register(one.fd, partial(self._command_ended, one))
@@ -398,7 +396,6 @@ class CommandJob:
             source=source,
             **extra,
         )
-        self.kinds.add(seen.what)
         if seen.what == "step" and seen.step is not None:
             self.first = self.first or t
             self.steps[who] = seen.step
