@@ -52,6 +52,7 @@ ORDER = (
     ("launchers",),
     ("job",),
     ("faults", "strategies"),
+    ("external",),
     ("campaign",),
     ("cli", "__main__"),
 )
@@ -75,6 +76,11 @@ PURE = (
     "recoverybench.analysis.transitions",
     "recoverybench.analysis.verify",
     "recoverybench.cells",
+    "recoverybench.external.lines",
+    "recoverybench.external.losses",
+    "recoverybench.external.marks",
+    "recoverybench.external.record",
+    "recoverybench.external.timeline",
     "recoverybench.records",
     "recoverybench.stats",
 )
