@@ -7,6 +7,7 @@ import io
 import json
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -472,3 +473,42 @@ def test_hostile_strings_do_nothing_in_the_progress() -> None:
 )
 def test_seconds_have_two_digits_that_count(value: float | None, text: str) -> None:
     assert seconds(value) == text
+
+
+def command_trial(index: int, **changes: Any) -> TrialRecord:
+    """A trial of a command: between the evidence and the restore nothing has a name."""
+    cell = make_cell(workload="external/jax-loop", strategy="own")
+    t = 1_000_000_000
+    record = make_trial(index, cell=cell)
+    fields: dict[str, Any] = {
+        "t_inject": t,
+        "milestones": {
+            "inject": t,
+            "evidence": t + 10**9,
+            "restored": t + 4 * 10**9,
+            "first_step": t + 5 * 10**9,
+        },
+        "phases": {"detect": 1.0, "unnamed": 3.0, "restore": 1.0},
+        "recovery_s": 5.0,
+        "spans": (),
+    }
+    return dataclasses.replace(record, **{**fields, **changes})
+
+
+def test_time_that_no_mark_names_is_shown_as_that() -> None:
+    record = command_trial(0)
+    text = table(make_run([record]), 100)
+    assert "unnamed" in text and "not verified" not in text
+    assert "unnam unnamed" in table(make_run([record]), 80)
+    assert "unnamed" not in table(make_run([make_trial(0)]), 100)
+    lines = timeline(record).split("\n")
+    named = [line.split()[0] for line in lines if line.startswith(("detect", "unnamed", "restore"))]
+    assert named == ["detect", "unnamed", "restore", "unnamed"]
+    assert [line.split()[1] for line in lines if line.startswith("unnamed")] == ["2.0", "1.0"]
+
+
+def test_what_was_not_verified_is_said() -> None:
+    verify = make_trial(0).verify
+    assert verify is not None
+    record = command_trial(0, verify=dataclasses.replace(verify, passed=None))
+    assert "own: not verified, nothing was compared" in table(make_run([record]), 100)

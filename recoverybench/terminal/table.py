@@ -76,7 +76,8 @@ def run_table(run: Run, console: Console) -> None:
     console.print(plain("median seconds of each phase", "dim"))
     console.print(_phases(names, summaries, console.width))
     if not wide:
-        console.print(plain(_LEGEND, "dim"))
+        some = any(UNNAMED in summary.phases for summary in summaries)
+        console.print(plain(("unnam unnamed, " if some else "") + _LEGEND, "dim"))
     _print_reads(run, console)
     if failures := _failures(names, summaries, run.trials):
         console.print()
