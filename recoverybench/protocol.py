@@ -156,7 +156,8 @@ class CheckpointOptions:
         replica_parallel: replicas write a part of an array each; else one of them all of it.
         io: how TensorStore reads files (its ``file_io_mode``): ``buffered`` | ``memmap`` |
             ``direct``. It writes as it always does.
-        aligned: arrays are read to where the CPU backend can use them without another copy.
+        straight: arrays are read to where the CPU backend can use them without another copy,
+            and where a file holds their bytes as they are, without one on the way.
     """
 
     ocdbt: bool = True
@@ -166,7 +167,7 @@ class CheckpointOptions:
     concurrent: int | None = None
     replica_parallel: bool = True
     io: str = "buffered"
-    aligned: bool = False
+    straight: bool = False
 
 
 @dataclass(frozen=True, slots=True)

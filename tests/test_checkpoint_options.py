@@ -22,7 +22,7 @@ OPTIONS = st.builds(
     concurrent=st.none() | st.integers(1, 10**6).map(lambda n: n * 10**9),
     replica_parallel=st.booleans(),
     io=st.sampled_from(["buffered", "memmap", "direct"]),
-    aligned=st.booleans(),
+    straight=st.booleans(),
 )
 
 
@@ -61,7 +61,7 @@ def test_every_spelling_of_the_same_is_one_cell(options: CheckpointOptions) -> N
         ("plain,zarr=3", "zarr3-plain"),
         ("plain,chunk=64MB", "plain,chunk=64MB"),
         ("default,chunk=64000kB", "chunk=64MB"),
-        ("mapped,aligned=on", "aligned"),
+        ("plain,straight=on", "straight"),
         ("replica-parallel=off", "replica-parallel=off"),
         ("zarr3,concurrent=2GB", "zarr3,concurrent=2GB"),
     ],

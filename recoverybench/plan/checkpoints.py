@@ -30,9 +30,9 @@ NAMED: Final[dict[str, tuple[str, CheckpointOptions]]] = {
         dataclasses.replace(_PLAIN, zarr=3),
     ),
     "mapped": ("as plain, files mapped to be read", dataclasses.replace(_PLAIN, io="memmap")),
-    "aligned": (
-        "as mapped, arrays read to where the device uses them",
-        dataclasses.replace(_PLAIN, io="memmap", aligned=True),
+    "straight": (
+        "as plain, arrays read straight to where the device uses them",
+        dataclasses.replace(_PLAIN, straight=True),
     ),
 }
 """Name -> what it stands for, and its options."""
@@ -83,7 +83,7 @@ _READERS: Final[dict[str, Callable[[str], Any]]] = {
     "concurrent": _gigabytes,
     "replica-parallel": _on_off,
     "io": _choice("buffered", "memmap", "direct"),
-    "aligned": _on_off,
+    "straight": _on_off,
 }
 """Option -> what reads its value; with ``_`` for ``-``, a field of `CheckpointOptions`."""
 

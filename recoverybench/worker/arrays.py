@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import mmap
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -22,6 +24,7 @@ from orbax.checkpoint._src.serialization.type_handler_registry import (
 )
 
 from recoverybench.protocol import CheckpointOptions
+from recoverybench.worker.straight import Part, Plain
 
 
 def handler_of(
@@ -71,7 +74,7 @@ class Arrays(ocp.type_handlers.ArrayHandler):  # type: ignore[misc]  # untyped
         super().__init__(
             use_replica_parallel=options.replica_parallel, array_metadata_store=Store()
         )
-        self._aligned = options.aligned
+        self._straight = options.straight
         self._context = None if options.io == "buffered" else _context(options.io)
 
     async def deserialize(
@@ -80,10 +83,13 @@ class Arrays(ocp.type_handlers.ArrayHandler):  # type: ignore[misc]  # untyped
         """See Orbax's `TypeHandler`."""
         if self._context is not None:
             infos = [info.replace(ts_context=self._context) for info in infos]
-        if not self._aligned or args is None:
+        if not self._straight or args is None:
             read: Sequence[jax.Array] = await super().deserialize(infos, args)
             return read
-        return await asyncio.gather(*map(_read, infos, args))
+        with ThreadPoolExecutor(THREADS) as threads:
+            return await asyncio.gather(
+                *(_read(info, arg, threads) for info, arg in zip(infos, args, strict=True))
+            )
 
 
 def _context(mode: str) -> ts.Context:
@@ -99,12 +105,21 @@ def _context(mode: str) -> ts.Context:
     )
 
 
-async def _read(info: Any, arg: Any) -> jax.Array:
+THREADS = 2
+"""That read files straight: as of the raw read that a restore is compared with."""
+
+
+async def _read(info: Any, arg: Any, threads: ThreadPoolExecutor) -> jax.Array:
     """One array, each of this worker's parts read once into memory that the device can use.
 
     Raises:
         ValueError: it has another shape than was asked for.
     """
+    plain = None
+    if not info.is_ocdbt_checkpoint:
+        plain = Plain.at(Path(info.parent_dir) / info.name)
+        if plain is not None and arg.dtype is not None and plain.dtype != arg.dtype:
+            plain = None
     spec = tensorstore_utils.build_array_read_spec(
         info,
         use_ocdbt=info.is_ocdbt_checkpoint,
@@ -115,17 +130,23 @@ async def _read(info: Any, arg: Any) -> jax.Array:
     shape = tuple(arg.global_shape or store.shape)
     if shape != tuple(store.shape):
         raise ValueError(f"{info.name} has the shape {tuple(store.shape)}, expected {shape}")
-    homes: dict[tuple[tuple[int, int], ...], list[jax.Device]] = {}
+    homes: dict[Part, list[jax.Device]] = {}
     for device, index in arg.sharding.addressable_devices_indices_map(shape).items():
         sizes = zip(index, shape, strict=True)
         part = tuple(piece.indices(size)[:2] for piece, size in sizes)
         homes.setdefault(part, []).append(device)
     placed: dict[jax.Device, jax.Array] = {}
 
-    async def fetch(part: tuple[tuple[int, int], ...], devices: list[jax.Device]) -> None:
-        buffer = _aligned([end - begin for begin, end in part], store.dtype.numpy_dtype)
-        wanted = store[tuple(slice(*bounds) for bounds in part)] if part else store
-        await ts.array(buffer).write(wanted[ts.d[:].translate_to[0]] if part else wanted)
+    async def fetch(part: Part, devices: list[jax.Device]) -> None:
+        memory, buffer = _aligned([e - b for b, e in part], store.dtype.numpy_dtype)
+        reads = None if plain is None else plain.reads(part)
+        if reads is not None:
+            loop = asyncio.get_running_loop()
+            view = memoryview(memory)
+            await asyncio.gather(*(loop.run_in_executor(threads, r.into, view) for r in reads))
+        else:
+            wanted = store[tuple(slice(*bounds) for bounds in part)] if part else store
+            await ts.array(buffer).write(wanted[ts.d[:].translate_to[0]] if part else wanted)
         for device in devices:
             placed[device] = jax.device_put(buffer, device)
 
@@ -133,12 +154,13 @@ async def _read(info: Any, arg: Any) -> jax.Array:
     return jax.make_array_from_single_device_arrays(shape, arg.sharding, list(placed.values()))
 
 
-def _aligned(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+def _aligned(shape: Sequence[int], dtype: np.dtype) -> tuple[mmap.mmap, np.ndarray]:
     """An array that begins at a page: the CPU backend takes one at a multiple of 64 bytes as it
     is, and copies any other. `np.empty` of a large array begins 16 bytes into a page.
     """
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    memory = mmap.mmap(-1, max(size, 1))
+    # Private: what is shared gets no huge pages.
+    memory = mmap.mmap(-1, max(size, 1), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if size >= 1 << 21 and hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.ndarray(tuple(shape), dtype, memory)
+    return memory, np.ndarray(tuple(shape), dtype, memory)
