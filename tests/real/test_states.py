@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from recoverybench import page_cache
 from recoverybench.analysis.journal import read_trial
 from recoverybench.records import TrialRecord
 from recoverybench.results.store import Run
@@ -24,7 +25,17 @@ def run(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """One trial of each cell; the command's exit code says that every one recovered."""
     matrix = {"strategy": KEEPING, "state_source": SOURCES, "trigger": [f"step:{TRIGGER}"]}
     restarts = [{"strategy": "restart", "state_source": s} for s in ("local", "snapshot")]
-    suite = suite_text(matrix, include=restarts)
+    # Storage whose files are not in memory, where this machine can drop them.
+    cold = page_cache.why_not(str(command.temporary)) is None
+    others = [
+        {
+            "strategy": "warm-restart",
+            "state_source": "storage",
+            "checkpoint": "straight",
+            "page_cache": "cold" if cold else "warm",
+        }
+    ]
+    suite = suite_text(matrix, include=[*restarts, *others])
     directory = tmp_path_factory.mktemp("states")
     # Two references as well: `peer` has a step function of its own.
     run = command.measure(directory, suite, "--strict", patience_s=2 * PATIENCE_S)
@@ -46,7 +57,7 @@ def restores(run: Run, trial: TrialRecord) -> dict[int, dict[str, Any]]:
 
 
 def test_every_trial_recovers_and_equals_the_reference(run: Run) -> None:
-    assert [(t.outcome, t.error) for t in run.trials] == [("recovered", None)] * 8
+    assert [(t.outcome, t.error) for t in run.trials] == [("recovered", None)] * 9
     assert all(t.verify is not None and t.verify.passed for t in run.trials)
 
 
@@ -106,3 +117,20 @@ def test_a_copy_in_memory_does_not_outlive_its_processes(run: Run) -> None:
     assert {line["tier"] for line in restores(run, trial).values()} == {"storage"}
     # Every second save goes to storage; the last one may not have been whole.
     assert trial.restored_step in (10, 20)
+
+
+def test_a_restore_is_set_against_a_raw_read_of_its_checkpoint(run: Run) -> None:
+    trial = only(run, strategy="warm-restart", checkpoint="straight")
+    lines = read_trial(run.path / "journal" / trial.trial).lines
+    dropped = [line for line in lines if line["event"] == "dropped"]
+    assert len(dropped) == (trial.cell.page_cache == "cold")
+    assert all(trial.restored_step in line["steps"] for line in dropped)
+    assert trial.checkpoint_bytes is not None and trial.restore_bytes is not None
+    # As plain files: all bytes of the state, and a few of metadata.
+    assert trial.restore_bytes < trial.checkpoint_bytes < 1.2 * trial.restore_bytes
+    assert trial.raw_read_warm_s and trial.restore_read_s and trial.save_s
+    assert trial.save_stall_s
+    assert trial.restore_fraction is not None and trial.restore_fraction > 0
+    # The raw read lies after everything that was timed.
+    raw = next(line["t"] for line in lines if line["event"] == "raw_read")
+    assert raw > max(line["t"] for line in lines if line["event"] == "done")
