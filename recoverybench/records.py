@@ -65,13 +65,13 @@ class Verification:
         samples_checked: samples in the account since the restored step.
         samples_ok: each of them was seen exactly once, and was the one the reference saw.
         first_difference: one line, None where `passed`.
-        losses_within: steps that fewer workers computed, or that came after such steps:
+        losses_within: steps computed on another topology, or that came after such steps:
             their losses were compared within a tolerance.
         tolerance: the largest relative difference that was allowed; None: no bit may differ
             anywhere.
         largest_difference: the largest relative difference that was found within a
             tolerance; None where there is none.
-        losses_beyond: steps so long after the first ones of fewer workers that rounding may
+        losses_beyond: steps so long after the first ones on another topology that rounding may
             have grown to anything: their losses were only compared among the workers. They
             are not in `losses_compared`.
     """

@@ -216,11 +216,14 @@ def test_exit_ends_the_process_with_that_code(argument: str, code: int, said: st
 
 
 SPEAKS = """
+spoke = threading.Event()
 def speak():
     while True:
         print("alive", flush=True)
+        spoke.set()
         time.sleep(0.01)
 threading.Thread(target=speak, daemon=True).start()
+spoke.wait()
 """
 
 

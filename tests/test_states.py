@@ -445,7 +445,7 @@ def test_to_the_devices_and_back_nothing_is_compiled_and_no_step_overwrites_it(
 ) -> None:
     with_jax(
         """
-placed = to_devices(arrays, places)
+placed = to_devices(arrays, signature, places)
 assert all(a.sharding == places.replicated and len(a.devices()) == 3 for a in placed.values())
 same(to_host(placed))
 assert not compiled, compiled
@@ -467,7 +467,7 @@ def test_a_process_alone_saves_and_reads_its_own_copy(tmp_path: Path) -> None:
 directory = Path(sys.argv[1])
 done = []
 node = NodeCheckpoints(directory, 0, 20.0, done.append, 2)
-state = to_devices(arrays, places)
+state = to_devices(arrays, signature, places)
 for step in (5, 10, 15):
     node.save(step, state, {"step": step})
 node.finish()
@@ -499,7 +499,7 @@ journal = Journal(Path(sys.argv[1]) / "j", 1, 0)
 keep = {}
 place = Place(0, 1, 0, "127.0.0.1:1", 3, 1, "3x1")
 part = Part(None, place, journal, keep, lambda what, mine: mine)
-state = to_devices(arrays, places)
+state = to_devices(arrays, signature, places)
 names, leaves = list(state), list(state.values())
 source = Peer(part)
 assert source.abandon() == [] and keep == {}  # no step was completed

@@ -130,7 +130,7 @@ WHOLE = "expected a whole number of at least 1"
             {"workload": '"transformer"'},
             f"{MATRIX}workload = 'transformer': did you mean 'transformer:tiny'?",
         ),
-        ({"workload": "3"}, f"{MATRIX}workload = 3: known: mlp:small, mlp:tiny, transformer:"),
+        ({"workload": "3"}, f"{MATRIX}workload = 3: known: diffusion:dit-b4, "),
         ({"strategy": '"elastik"'}, f"{MATRIX}strategy = 'elastik': did you mean 'elastic'?"),
         ({"strategy": "[1]"}, f"{MATRIX}strategy = 1: known: elastic, hot-spare, "),
         ({"fault": '"kil"'}, f"{MATRIX}fault = 'kil': did you mean 'kill'?"),

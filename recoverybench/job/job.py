@@ -7,6 +7,7 @@ is waited for by sleeping. Every instant goes into the supervisor's journal.
 
 from __future__ import annotations
 
+import functools
 import shutil
 import signal
 import time
@@ -29,7 +30,6 @@ from recoverybench.journal_writer import Journal
 from recoverybench.launchers.base import How, Launcher
 from recoverybench.network import Network
 from recoverybench.protocol import GATE, Board, JobSpec, Place
-from recoverybench.topology import Topology
 
 REJOIN_S = 10.0
 """A survivor leaves the old generation within half a second; one that has not done so after
@@ -94,11 +94,8 @@ class Job(Roster):
         self.gate = self._open_gate(directory) if spec.gate else None
 
     def _open_gate(self, directory: Path) -> Gate:
-        def rank_of(pid: int) -> int | None:
-            return next((m.rank for m in self.members if m.process.pid == pid), None)
-
         watched = [Path(self.spec.checkpoints), Path(self.spec.local)]
-        gate = Gate(directory / GATE, watched, rank_of)
+        gate = Gate(directory / GATE, watched, self.rank_of)
         self._loop.register(gate.wakes, gate.deliver)
         return gate
 
@@ -144,23 +141,12 @@ class Job(Roster):
         """Count one generation on; returns the address of its coordination service.
 
         Args:
-            world: processes of it; None: all. topology: its own; None: that of the job, with
-                as many workers as there are.
+            world: processes of it; None: all. topology: its own; None: that of the job.
         """
         self.generation += 1
         self.world = self.spec.processes if world is None else world
-        self.topology = topology or self._resized()
+        self.topology = topology or self.spec.topology
         return self.begin()
-
-    def _resized(self) -> str:
-        """The job's topology with as many workers as this generation has."""
-        whole = Topology.of(self.spec.topology)
-        if self.world == self.spec.processes:
-            return self.spec.topology
-        smaller = whole.resized(self.world)
-        if smaller is None:
-            raise HarnessError(f"{whole} cannot be made smaller to {self.world} workers")
-        return str(smaller)
 
     def place(
         self,
@@ -249,10 +235,6 @@ class Job(Roster):
         """
         self._note(mechanism, detail, self.generation)
         self.journal.log("evidence", t, mechanism=mechanism, worker=observer, detail=detail)
-
-    def noticed(self) -> bool:
-        """There is evidence that something is wrong with the current generation."""
-        return any(e.generation == self.generation for e in self.evidence)
 
     def unresponsive(self) -> list[Member]:
         """Members with a rank that do not answer a probe in time, or are gone."""
@@ -369,6 +351,11 @@ class Job(Roster):
     def _note(self, mechanism: str, detail: str, generation: int) -> None:
         self.evidence.append(Noticed(mechanism, detail, generation))
 
+    def _witness(self, mechanism: str, detail: str, generation: int) -> None:
+        """Evidence that is the supervisor's own."""
+        self._note(mechanism, detail, generation)
+        self.journal.log("evidence", mechanism=mechanism, worker=None, detail=detail)
+
     def _spring(self, member: Member) -> None:
         """The ambush, where this is what it waits for."""
         ambush = self.ambush
@@ -391,13 +378,7 @@ class Job(Roster):
         connection.socket.close()
         for member in self.members:
             if member.connection is connection and member.alive and member.why is None:
-                self._note("connection_lost", f"{member.name} hung up", member.generation)
-                self.journal.log(
-                    "evidence",
-                    mechanism="connection_lost",
-                    worker=None,
-                    detail=f"{member.name} hung up",
-                )
+                self._witness("connection_lost", f"{member.name} hung up", member.generation)
 
     def _exited(self, member: Member) -> None:
         ended = self._launcher.reap(member.process)
@@ -426,10 +407,8 @@ class Job(Roster):
             if member.why is None:
                 mechanism, reason = last_words(member.process.log)
             detail = f"{member.name}: {how}{reason}"
-            self._note(
-                mechanism, detail, self.generation if member.rank is None else member.generation
-            )
-            self.journal.log("evidence", mechanism=mechanism, worker=None, detail=detail)
+            generation = self.generation if member.rank is None else member.generation
+            self._witness(mechanism, detail, generation)
 
     # The end
 
@@ -448,8 +427,9 @@ class Job(Roster):
                     member.why = "end"
                     member.tell({"kind": "exit"})
                 quick = [m for m in leaving if m.connection is not None and m.failed is None]
-                self._await_quietly(quick, 2.0)
-                self._await_quietly(self.end(leaving, "end"), EXIT_S)
+                self._loop.turn_while(functools.partial(_alive, quick), 2.0)
+                killed = self.end(leaving, "end")
+                self._loop.turn_while(functools.partial(_alive, killed), EXIT_S)
             stuck = [m for m in self.members if m.alive]
             if stuck:
                 raise HarnessError(f"pid {stuck[0].process.pid} does not end after SIGKILL")
@@ -465,7 +445,6 @@ class Job(Roster):
             if self.gate is not None:
                 self.gate.close()
 
-    def _await_quietly(self, members: list[Member], timeout_s: float) -> None:
-        end = time.monotonic() + timeout_s
-        while any(m.alive for m in members) and time.monotonic() < end:
-            self._loop.turn(end - time.monotonic())
+
+def _alive(members: list[Member]) -> bool:
+    return any(m.alive for m in members)

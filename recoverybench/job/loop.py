@@ -106,6 +106,12 @@ class Loop:
         if watch is not None:
             watch[0]()
 
+    def turn_while(self, holds: Callable[[], bool], timeout_s: float) -> None:
+        """Turn as long as that holds, and not longer than that; no deadline counts."""
+        end = time.monotonic() + timeout_s
+        while holds() and time.monotonic() < end:
+            self.turn(end - time.monotonic())
+
     def close(self) -> None:
         """Forget every descriptor."""
         self._selector.close()

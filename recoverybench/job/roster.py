@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from recoverybench.job.member import Member
+from recoverybench.job.noticed import Noticed
 from recoverybench.job.services import Services
 from recoverybench.protocol import Board
 
@@ -14,10 +15,12 @@ class Roster:
 
     Attributes:
         members: every process that was ever started, in that order.
+        evidence: all that was noticed, in that order.
         generation: the current one. world: processes that it consists of.
     """
 
     members: list[Member]
+    evidence: list[Noticed]
     generation: int
     world: int
     _gone: int
@@ -33,6 +36,14 @@ class Roster:
         """Living members with a rank, by rank."""
         members = [m for m in self.members if m.alive and m.rank is not None]
         return sorted(members, key=lambda m: m.rank or 0)
+
+    def rank_of(self, pid: int) -> int | None:
+        """The rank of the member with that process; None: it has none, or there is no such one."""
+        return next((m.rank for m in self.members if m.process.pid == pid), None)
+
+    def noticed(self) -> bool:
+        """There is evidence that something is wrong with the current generation."""
+        return any(e.generation == self.generation for e in self.evidence)
 
     def standbys(self) -> list[Member]:
         """Living members without a rank that wait for one."""

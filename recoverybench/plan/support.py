@@ -57,7 +57,6 @@ class Judge:
             return f"{cell.state_source} saves nothing, so there is no save to strike in"
         return None
 
-
     def _cold(self, cell: Cell) -> str | None:
         """A cold page cache is for states that are read from files, once."""
         if cell.page_cache == "warm":

@@ -79,6 +79,8 @@ def act(
     if topology is not None:
         ranks = range(Topology.of(topology).workers)
         other["topology"] = topology
+    elif ranks is not None:
+        topology = str(Topology.of(job.spec.topology).resized(len(ranks)))
     if ranks is not None:
         other["ranks"] = list(ranks)
     job.journal.log("act", strategy=name, generation=job.generation + 1, **other)
