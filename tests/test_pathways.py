@@ -217,8 +217,8 @@ class StandIn:
     def signal(self, member: Any, number: int) -> None:
         self.signals.append(number)
 
-    def begin_generation(self, world: int | None = None) -> str:
-        assert world is None
+    def begin_generation(self, world: int | None = None, topology: str | None = None) -> str:
+        assert world is None and topology is None
         self.generation += 1
         return "address"
 
