@@ -108,10 +108,14 @@ def test_the_service_itself_can_be_lost(run: Run) -> None:
 
 def test_a_notice_saves_where_there_is_time(run: Run, command: Command, tmp_path: Path) -> None:
     # Long enough that the workers agree on a step before the job is done.
-    cells = {"strategy": ["suspend-resume"], "fault": ["preempt:30s"], "trigger": ["step:12"]}
-    # A save every few of so many steps would take most of the time.
-    matrix = {**cells, "interval": [100]}
-    long = command.measure(tmp_path, suite_text(matrix, steps=600))
+    cells: dict[str, list[str] | list[int]] = {
+        "strategy": ["suspend-resume"],
+        "fault": ["preempt:30s"],
+        "trigger": ["step:12"],
+        # A save every few of so many steps would take most of the time.
+        "interval": [100],
+    }
+    long = command.measure(tmp_path, suite_text(cells, steps=600))
     record = only(long, fault="preempt:30s")
     assert (record.outcome, record.error) == ("recovered", None)
     assert record.preemption_save is True
