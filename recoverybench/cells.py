@@ -27,6 +27,7 @@ FACTORS = (
     "restore_topology",
     "checkpoint",
     "page_cache",
+    "environment",
 )
 """Every factor of a matrix, in the order in which reports show them."""
 
@@ -59,6 +60,8 @@ class Cell:
         restore_topology: topology that the recovery brings the job back on; None: the same.
         checkpoint: options of checkpoints, as `plan.checkpoints` spells them.
         page_cache: ``warm`` | ``cold``: whether the checkpoints are in memory at the injection.
+        environment: what the workers run on: requirements such as ``jax==0.10.1``, several with
+            one space between them, or ``python:PATH``; None: what runs the supervisor.
     """
 
     workload: str
@@ -79,6 +82,7 @@ class Cell:
     restore_topology: str | None = None
     checkpoint: str = "default"
     page_cache: str = "warm"
+    environment: str | None = None
 
     @property
     def mesh(self) -> Topology:

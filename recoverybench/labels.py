@@ -36,6 +36,7 @@ FACTOR_NAMES: Final = {
     "restore_topology": "restored on",
     "checkpoint": "checkpoint",
     "page_cache": "page cache",
+    "environment": "environment",
 }
 """Factor -> its name in prose and in column heads."""
 
@@ -47,6 +48,7 @@ _SILENT: Final = {
     "restore_topology": None,
     "checkpoint": "default",
     "page_cache": "warm",
+    "environment": None,
 }
 """What goes without saying: mechanisms that are off unless they are asked for."""
 

@@ -195,6 +195,8 @@ class TrialRecord:
         restore_read_s: the longest that a worker of the recovery took to read that step.
         save_stall_s: median time for which a save held the training up, over all saves and
             workers. save_s: median time from where a save was begun to where it was durable.
+        block, position: which block of trials it belonged to, and its place there, both from 0:
+            the first trial of a block is the one at position 0. None (old records): not known.
     """
 
     trial: str
@@ -246,6 +248,8 @@ class TrialRecord:
     restore_read_s: float | None = None
     save_stall_s: float | None = None
     save_s: float | None = None
+    block: int | None = None
+    position: int | None = None
 
     @property
     def restore_fraction(self) -> float | None:

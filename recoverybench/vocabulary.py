@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 2
-"""Version of `run.json` and of a trial record; see `results.py` for its history."""
+SCHEMA_VERSION: Final = 3
+"""Version of `run.json` and of a trial record; its history stands in `results/store.py`."""
 
 JOURNAL_SCHEMA: Final = 1
 """Version of a journal, written in its first line."""

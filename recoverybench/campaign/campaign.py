@@ -195,7 +195,9 @@ def plans(suite: Suite) -> list[Plan]:
     found: list[Plan] = []
     for rep in range(suite.trials):
         for cell in suite.cells:
-            seed = random.Random(f"{suite.seed}/{cell.key}/{rep}").getrandbits(32)
+            # The same in every environment: what is compared shall differ in nothing else.
+            key = dataclasses.replace(cell, environment=None).key
+            seed = random.Random(f"{suite.seed}/{key}/{rep}").getrandbits(32)
             found.append(
                 Plan(
                     trial=f"{len(found):04d}",

@@ -37,6 +37,7 @@ FACTORS = {
     "agreement": "whether workers that can rejoin keep agreeing on who is left: off or on",
     "restore-topology": "topology that the job comes back on, as in 2x1; same: as it was",
     "checkpoint": "options of checkpoints, as in plain or zarr3,chunk=64MB",
+    "environment": "what workers run on, as in 'jax==0.10.1'; this: what runs recoverybench",
     "page-cache": "whether the checkpoints are in memory at the failure: warm or cold",
 }
 """Option -> its help. Each may be given several times and replaces the suite's list."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from recoverybench.errors import UsageError, bad_value, shorten, unknown_name
-from recoverybench.plan import catalogue, checkpoints
+from recoverybench.plan import catalogue, checkpoints, environments
 from recoverybench.plan.triggers import parse_trigger
 from recoverybench.plan.units import parse_duration
 from recoverybench.plan.workloads import check_workload
@@ -199,6 +199,7 @@ _ALL = (
     Factor("restore_topology", "restore_topology", _read_restore_topology, None),
     Factor("checkpoint", "checkpoint", checkpoints.read, checkpoints.DEFAULT),
     Factor("page_cache", "page_cache", _one_of(PAGE_CACHES), "warm"),
+    Factor("environment", "environment", environments.read, None),
 )
 
 FACTORS: Final[dict[str, Factor]] = {factor.key: factor for factor in _ALL}

@@ -59,7 +59,11 @@ class Suite:
     Attributes:
         name: part of the run's id, usable in a file name.
         description: one line for people.
-        trials: trials of each cell. seed: of the whole run.
+        trials: trials of each cell, the most where a `precision` is asked for.
+        precision: a cell ends once the confidence interval of its median recovery time is
+            narrower than this part of the median; None: after `trials`.
+        budget_s: seconds after which no trial is begun; None: no limit.
+        seed: of the whole run.
         deadline_s: seconds after the injection when a trial is a timeout.
         steps: length of the job.
         cells: in the order of the matrix, each once.
@@ -78,6 +82,8 @@ class Suite:
     source: str | None = None
     data: str | None = None
     unsupported: tuple[tuple[Cell, str], ...] = ()
+    precision: float | None = None
+    budget_s: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -130,6 +136,7 @@ class Overrides:
     restore_topology: tuple[str, ...] = ()
     checkpoint: tuple[str, ...] = ()
     page_cache: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
     trials: str | int | None = None
     seed: str | int | None = None
     deadline: str | float | None = None

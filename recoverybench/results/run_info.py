@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,11 @@ class RunInfo:
         machine: `machine.describe`. git: `provenance.git_state`.
         seed: of the run. label: a name for people, or None.
         command: argv. launcher: name of the launcher.
+        environments: of each environment that is not the supervisor's own: ``python``,
+            ``packages`` (name -> version of everything that is installed there) and their
+            ``sha256``.
+        ended: of each cell (`Cell.key`) that gets no more trials: ``trials`` (the number that
+            was asked for), ``precision`` (its median is known well enough) or ``budget``.
     """
 
     schema: int
@@ -47,6 +52,8 @@ class RunInfo:
     label: str | None
     command: list[str]
     launcher: str
+    environments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON data."""

@@ -9,6 +9,10 @@ History of the format (`SCHEMA_VERSION`, in run.json):
   three factors more (`watchdog_factor`, `replica_check`, `agreement`), and a suite keeps its
   `unsupported` cells. Version 1 is
   read with values that say nothing in their place.
+* 3: records say more (`checkpoint_bytes`, `raw_read_cold_s`, `raw_read_warm_s`,
+  `restore_read_s`, `save_stall_s`, `save_s`, `block`, `position`), cells have four factors more
+  (`restore_topology`, `checkpoint`, `page_cache`, `environment`), a suite has a `precision` and a
+  `budget_s`, and run.json tells of `environments` and of what `ended` each cell.
 
 ``run.json`` is replaced as a whole, by a rename. A line of ``trials.jsonl`` is one write and
 an fsync; what follows the last newline was never finished. It is dropped and counted when
