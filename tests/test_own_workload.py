@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from recoverybench.campaign import cache, campaign, fit
+from recoverybench.campaign.design import next_places
 from recoverybench.campaign.sizes import is_foreign, sizes_of
 from recoverybench.cells import Cell
 from recoverybench.errors import HarnessError, UsageError
@@ -21,6 +22,7 @@ from recoverybench.plan.sizes import Sizer, Sizes
 from recoverybench.plan.suite import Overrides, Suite, load_suite
 from recoverybench.topology import Topology
 from recoverybench.worker.sizes import answer
+from tests.sample_run import make_trial
 
 EXAMPLE = Path(__file__).parents[1] / "workloads/examples/regression.py"
 
@@ -356,18 +358,18 @@ def test_a_run_that_goes_on_with_another_file_says_so(kept: Path) -> None:
     heard: list[str] = []
     listener: Any = SimpleNamespace(note=heard.append)
     run: Any = SimpleNamespace(path=kept / "run")
-    [done, _] = campaign.plans(suite)
+    done = campaign.plan_of(suite, next_places(suite, [])[0], "0000")
     key = campaign.keys_of(done, done.cell, bench).reference
     (run.path / "reference").mkdir(parents=True)
     (run.path / "reference" / f"{key}.json").touch()
-    resumed = campaign.Campaign(suite, run, bench, listener, frozenset({done.trial}))
+    resumed = campaign.Campaign(suite, run, bench, listener, [make_trial(cell=done.cell)])
     resumed._note_changes()
     assert heard == []
     write(kept, "{'batch_size': 24}")
     resumed._note_changes()
     [said] = heard
     assert said.startswith("something changed since the run was begun (the files of mine.py:make,")
-    campaign.Campaign(suite, run, bench, listener, frozenset())._note_changes()
+    campaign.Campaign(suite, run, bench, listener, [])._note_changes()
     assert len(heard) == 1  # nothing was measured with the old file
 
 

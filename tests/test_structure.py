@@ -42,7 +42,7 @@ RANKS = (
     WORDS,
     ("plan", "analysis"),
     ("results",),
-    ("stats", "soaks", "damage", "reads"),
+    ("stats", "soaks", "damage", "reads", "blocks"),
     ("report", "terminal"),
     ("cli", "__main__"),
 )

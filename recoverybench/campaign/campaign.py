@@ -28,6 +28,7 @@ from recoverybench.analysis.verify import Reference
 from recoverybench.campaign import cache, interrupts
 from recoverybench.campaign.bench import Bench
 from recoverybench.campaign.cache import Keys
+from recoverybench.campaign.design import Place, ended, next_places
 from recoverybench.campaign.fit import check_fit
 from recoverybench.campaign.reference import reference_for
 from recoverybench.campaign.trial import Directories, Plan, parts, run_job
@@ -137,8 +138,7 @@ def run(
         try:
             log = directory.path / "logs" / "fork-server.log"
             with interrupts.once(), Bench.open(launcher, log) as bench:
-                done = results.whole_trials(finished)
-                Campaign(suite, directory, bench, listener, done).execute()
+                Campaign(suite, directory, bench, listener, list(finished)).execute()
             status = "complete"
         except KeyboardInterrupt:
             status = "interrupted"
@@ -185,33 +185,27 @@ def _open(
     return RunDir.create(Path(out), info), ()
 
 
-def plans(suite: Suite) -> list[Plan]:
-    """Every trial of a suite in the order in which they are run.
-
-    Repetition by repetition over all cells, so that a slow drift of the machine does not
-    fall on one cell alone. A trial's seed and victim depend on the suite's seed, the cell
-    and the repetition, and on nothing else.
+def plan_of(suite: Suite, place: Place, trial: str) -> Plan:
+    """What a trial is to be. Its seed and victim depend on the suite's seed, the cell and the
+    repetition, and on nothing else.
     """
-    found: list[Plan] = []
-    for rep in range(suite.trials):
-        for cell in suite.cells:
-            # The same in every environment: what is compared shall differ in nothing else.
-            key = dataclasses.replace(cell, environment=None).key
-            seed = random.Random(f"{suite.seed}/{key}/{rep}").getrandbits(32)
-            found.append(
-                Plan(
-                    trial=f"{len(found):04d}",
-                    cell=cell,
-                    rep=rep,
-                    seed=seed,
-                    victim=cell.victim if cell.victim is not None else _victim(cell, seed),
-                    job_seed=suite.seed,
-                    steps=suite.steps,
-                    data=suite.data,
-                    deadline_s=suite.deadline_s,
-                )
-            )
-    return found
+    cell = place.cell
+    # The same in every environment: what is compared shall differ in nothing else.
+    key = dataclasses.replace(cell, environment=None).key
+    seed = random.Random(f"{suite.seed}/{key}/{place.rep}").getrandbits(32)
+    return Plan(
+        trial=trial,
+        cell=cell,
+        rep=place.rep,
+        seed=seed,
+        victim=cell.victim if cell.victim is not None else _victim(cell, seed),
+        job_seed=suite.seed,
+        steps=suite.steps,
+        data=suite.data,
+        deadline_s=suite.deadline_s,
+        block=place.block,
+        position=place.position,
+    )
 
 
 def _victim(cell: Cell, seed: int) -> int:
@@ -242,7 +236,8 @@ class Campaign:
 
     Attributes:
         suite: what to run. run: where it goes. bench: on what. listener: who hears of it.
-        finished: ids of trials that an earlier session has measured.
+        records: of the trials that are finished, those of earlier sessions included.
+        began_s: when this session began (time.monotonic).
         references: those that are made, by their key and what the state source asks of the step.
     """
 
@@ -250,12 +245,13 @@ class Campaign:
     run: RunDir
     bench: Bench
     listener: Listener
-    finished: frozenset[str] = frozenset()
+    records: list[TrialRecord] = field(default_factory=list)
+    began_s: float = field(default_factory=time.monotonic)
     references: dict[tuple[str, str], Reference] = field(default_factory=dict)
 
     def execute(self) -> None:
-        """Run every trial that is not finished. KeyboardInterrupt ends it between two lines of
-        the record: the trial that was cut off is not in it.
+        """Run what `design` asks for. KeyboardInterrupt ends it between two lines of the
+        record: the trial that was cut off is not in it.
 
         Raises:
             HarnessError: a reference cannot be made, or a record cannot be written.
@@ -277,7 +273,7 @@ class Campaign:
     def _note_changes(self) -> None:
         """A run that goes on with other sources, data, versions or flags has other references."""
         kept = {path.stem for path in (self.run.path / "reference").glob("*.json")}
-        done = [plan for plan in plans(self.suite) if plan.trial in self.finished]
+        done = [self._plan(Place(r.cell, r.rep, 0, 0)) for r in self.records]
         for plan in {plan.cell.workload: plan for plan in done}.values():
             if is_command(plan.cell.workload):
                 continue
@@ -290,11 +286,32 @@ class Campaign:
                 return
 
     def _open(self) -> Iterator[Plan]:
-        waiting = [plan for plan in plans(self.suite) if plan.trial not in self.finished]
+        """The trials to run, each decided when those before it are known."""
         vary = varying_factors(self.suite.cells)
-        for index, plan in enumerate(waiting):
-            self.listener.trial(cell_label(plan.cell, vary), plan.rep, index)
-            yield plan
+        index = 0
+        while places := next_places(self.suite, self.records):
+            for place in places:
+                if self._over():
+                    break
+                plan = self._plan(place)
+                self.listener.trial(cell_label(plan.cell, vary), plan.rep, index)
+                yield plan
+                index += 1
+            if self._over():
+                break
+        ends = ended(self.suite, self.records, over=self.suite.budget_s is not None)
+        self.run.info = dataclasses.replace(self.run.info, ended=ends)
+
+    def _over(self) -> bool:
+        """Whether the time that the suite has is used up; that of earlier sessions counts."""
+        if self.suite.budget_s is None:
+            return False
+        spent_s = self.run.info.wall_s + time.monotonic() - self.began_s
+        return spent_s >= self.suite.budget_s
+
+    def _plan(self, place: Place) -> Plan:
+        numbers = [int(r.trial.partition(".")[0]) for r in self.records]
+        return plan_of(self.suite, place, f"{max(numbers, default=-1) + 1:04d}")
 
     def _one(self, plan: Plan, keys: Keys, reference: Reference) -> None:
         journals, logs = self.run.trial_dirs(plan.trial)
@@ -329,9 +346,12 @@ class Campaign:
             self._keep(record, plan)
 
     def _keep(self, record: TrialRecord, plan: Plan) -> None:
-        if record.victim is None:
-            record = dataclasses.replace(record, victim=plan.victim)
+        victim = plan.victim if record.victim is None else record.victim
+        record = dataclasses.replace(
+            record, victim=victim, block=plan.block, position=plan.position
+        )
         self.run.append(record)
+        self.records.append(record)
         self.listener.trial_done(record)
 
     def _reference_of(self, plan: Plan, keys: Keys) -> Reference:

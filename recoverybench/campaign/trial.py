@@ -49,6 +49,7 @@ class Plan:
         seed: of this trial. victim: the worker that is broken; None: no fault (a reference).
         job_seed: of the parameters and the data. steps: length of the job.
         data: the text, or None. deadline_s: from the injection on.
+        block, position: where it stands in the design, see `TrialRecord`.
     """
 
     trial: str
@@ -60,6 +61,8 @@ class Plan:
     steps: int
     data: str | None
     deadline_s: float
+    block: int = 0
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)

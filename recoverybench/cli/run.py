@@ -65,7 +65,17 @@ def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="A training command that brings itself back, in the place of a workload.",
 )
 @click.option("--patterns", metavar="NAME", help="What --command prints, as in maxtext or plain.")
-@click.option("--trials", metavar="N", help="Trials of each cell.")
+@click.option(
+    "--trials", metavar="N", help="Trials of each cell; auto: until its median is known well."
+)
+@click.option(
+    "--precision", metavar="P", help="How well: width of its interval, as in 10% of the median."
+)
+@click.option(
+    "--budget",
+    metavar="T",
+    help="How long to go on, as in 10m; without --trials, as if they were auto.",
+)
 @click.option("--steps", metavar="N", help="Length of the job, in steps.")
 @click.option("--seed", metavar="N", help="Of parameters, data order and victims.")
 @click.option("--deadline", metavar="T", help="From the injection on; then a trial is a timeout.")
@@ -96,7 +106,6 @@ def command(suite: str | None, quiet: bool, strict: bool, output: str, **options
     goes into a directory under results/, the report under reports/; the report's path is the
     last line printed. Ctrl-C once ends cleanly and keeps what was measured.
     """
-    from recoverybench.campaign.campaign import plans
     from recoverybench.cli.report import check_new
     from recoverybench.plan.suite import DEFAULT_SUITE, Overrides, load_suite
     from recoverybench.results import store as results
@@ -110,8 +119,11 @@ def command(suite: str | None, quiet: bool, strict: bool, output: str, **options
         resolved = load_suite(suite or DEFAULT_SUITE, overrides)
     check_new(options["report"], "--report")
     whole = results.whole_trials(begun.trials) if begun is not None else ()
-    total = len(plans(resolved)) - len(whole)
-    with Progress(total, quiet=quiet) as progress:
+    total = resolved.trials * len(resolved.cells) - len(whole)
+    at_most = resolved.precision is not None or resolved.budget_s is not None
+    spent_s = begun.info.wall_s if begun is not None else 0.0
+    left_s = None if resolved.budget_s is None else resolved.budget_s - spent_s
+    with Progress(total, quiet, at_most=at_most, budget_s=left_s) as progress:
         run, interrupted = _measure(resolved, options, progress)
     if run is None:
         raise KeyboardInterrupt
@@ -123,7 +135,10 @@ def _overrides(options: dict[str, Any]) -> Overrides:
 
     factors = {name.replace("-", "_"): options[name.replace("-", "_")] for name in FACTORS}
     factors |= _commands(options["command"], options["patterns"], factors)
-    plain = {name: options[name] for name in ("trials", "steps", "seed", "deadline", "data")}
+    plain = {
+        name: options[name]
+        for name in ("trials", "precision", "budget", "steps", "seed", "deadline", "data")
+    }
     return Overrides(**factors, **plain)
 
 

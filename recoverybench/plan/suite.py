@@ -4,7 +4,9 @@
 [suite]
 name = "quick"
 description = "one worker dies; three strategies bring it back"
-trials = 3            # of each cell
+trials = 3            # of each cell; "auto": until each median is known to `precision`
+precision = "10%"     # optional, with "auto": of the median
+budget = "10m"        # optional: no trial is begun after that long
 seed = 0
 deadline = "60s"      # after it, a trial is a timeout
 steps = 45            # length of the job
@@ -40,15 +42,24 @@ from recoverybench.plan import catalogue
 from recoverybench.plan.factors import check_keys, read_integer
 from recoverybench.plan.matrix import read_matrix
 from recoverybench.plan.own_files import beside
+from recoverybench.plan.trials import AUTO, read_amount
 from recoverybench.plan.units import parse_duration
 from recoverybench.plan.workloads import preset_of
 from recoverybench.workload_name import own_file, short_name
 
 DEFAULT_SUITE = "quick"
 DEFAULT_STEPS = 45
-MOST_TRIALS = 10_000
-"""Of each cell; more is a slip: at a few seconds a trial it would run for weeks."""
-_SUITE_KEYS = ("name", "description", "trials", "seed", "deadline", "steps", "data")
+_SUITE_KEYS = (
+    "name",
+    "description",
+    "trials",
+    "precision",
+    "budget",
+    "seed",
+    "deadline",
+    "steps",
+    "data",
+)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -138,6 +149,8 @@ class Overrides:
     page_cache: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     trials: str | int | None = None
+    precision: str | float | None = None
+    budget: str | float | None = None
     seed: str | int | None = None
     deadline: str | float | None = None
     steps: str | int | None = None
@@ -214,6 +227,7 @@ def _resolve(
     table = _table(document, "suite", shown)
     check_keys(table, _SUITE_KEYS, f"{shown}: suite.")
     given = {key: getattr(overrides, key) for key in _SUITE_KEYS if hasattr(overrides, key)}
+    table = _with_amount(table, given)
 
     def lookup(key: str, default: object) -> tuple[object, str]:
         """A value and where it stands; the command line comes first."""
@@ -230,10 +244,13 @@ def _resolve(
         steps,
         limit,
     )
+    amount = read_amount(lookup("trials", 1), lookup("precision", None), lookup("budget", None))
     suite = Suite(
         name=name,
         description=_read_text(table.get("description", ""), f"{shown}: suite.description"),
-        trials=read_integer(*lookup("trials", 1), 1, MOST_TRIALS),
+        trials=amount.trials,
+        precision=amount.precision,
+        budget_s=amount.budget_s,
         seed=read_integer(*lookup("seed", 0), 0),
         deadline_s=parse_duration(*lookup("deadline", "60s")),
         steps=steps,
@@ -245,6 +262,18 @@ def _resolve(
     if suite.data is not None:
         _check_length(Path(suite.data), lookup("data", None)[1], suite.cells)
     return suite
+
+
+def _with_amount(table: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The suite's table, with what options say of trials, precision and budget followed through:
+    whoever asks for a precision or gives a time does not want the suite's number of trials, and
+    whoever asks for a number does not want its precision.
+    """
+    if given["trials"] is None and (given["budget"] or given["precision"]) is not None:
+        return {**table, "trials": AUTO}
+    if given["trials"] not in (None, AUTO):
+        return {key: value for key, value in table.items() if key != "precision"}
+    return table
 
 
 def _table(document: dict[str, Any], key: str, shown: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from recoverybench.blocks import design_lines, trials_text
 from recoverybench.cells import FACTORS
 from recoverybench.labels import FACTOR_NAMES, NONE, constant_factors, seconds
 from recoverybench.results.store import Run
@@ -96,7 +97,8 @@ def _suite(run: Run) -> Pairs:
         ("name", suite.name),
         *_description(run),
         ("cells", str(len(suite.cells))),
-        ("trials of each cell", str(suite.trials)),
+        ("trials of each cell", trials_text(suite)),
+        *(("design", said) for said in design_lines(run.info, run.trials)),
         ("steps of the job", str(suite.steps)),
         ("seed", str(suite.seed)),
         ("deadline", seconds(suite.deadline_s)),

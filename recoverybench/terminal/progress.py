@@ -33,6 +33,8 @@ class Progress:
     Args:
         total_trials: trials of the run, those already done (a resumed run) left out.
         quiet: show nothing.
+        at_most: the run may be done with fewer trials, and nobody knows when.
+        budget_s: seconds after which no trial is begun; None: no limit.
         console: where to; by default stderr.
         clock: seconds, monotonic.
     """
@@ -42,12 +44,16 @@ class Progress:
         total_trials: int,
         quiet: bool = False,
         *,
+        at_most: bool = False,
+        budget_s: float | None = None,
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._console = console or Console(stderr=True)
         self._shown = not quiet and self._console.is_terminal
         self._total = total_trials
+        self._most = "at most " if at_most else ""
+        self._budget_s = budget_s
         self._clock = clock
         self._started = clock()
         self._finished: dict[str, float] = {}
@@ -83,7 +89,9 @@ class Progress:
 
     def trial(self, cell_label: str, rep: int, index: int) -> None:
         """A trial begins: its cell, its repetition (from 0) and its place in the run (from 0)."""
-        self._trial = f"trial {index + 1} of {self._total}: {cell_label}, repetition {rep + 1}"
+        self._trial = (
+            f"trial {index + 1} of {self._most}{self._total}: {cell_label}, repetition {rep + 1}"
+        )
         self._phase = "starting"
 
     def phase(self, name: str) -> None:
@@ -115,9 +123,14 @@ class Progress:
             self._console.print(plain(text))
 
     def left_s(self) -> float | None:
-        """Estimate of the seconds left, from the trials that ended; None before the first."""
+        """Estimate of the seconds left, from the trials that ended; None before the first.
+
+        Where there is a budget, no more than that; None where only a precision ends the run.
+        """
         done = len(self._finished)
-        if not done:
+        if self._budget_s is not None:
+            return max(0.0, self._budget_s - (self._clock() - self._started))
+        if not done or self._most:
             return None
         last = max(self._finished.values())
         each = (last - self._started) / done
@@ -130,7 +143,7 @@ class Progress:
         head.add_row(
             self._spinner,
             ProgressBar(total=max(1, self._total), completed=done, width=24),
-            Text(f"{done}/{self._total}"),
+            Text(f"{done}/{self._total}" if not self._most else f"{done} trials"),
             Text(f"{self._recovered} recovered", style="dim"),
             Text(_times(self._clock() - self._started, self.left_s()), style="dim"),
         )

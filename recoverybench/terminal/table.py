@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from recoverybench.blocks import design_lines, open_ended
 from recoverybench.cells import Cell
 from recoverybench.labels import (
     FACTOR_NAMES,
@@ -72,6 +73,8 @@ def run_table(run: Run, console: Console) -> None:
     console.print(_results(names, summaries, console.width))
     for line in (*_simulated(run.trials), *_unverified(names, summaries, run), *_soaks(run)):
         console.print(line)
+    for said in design_lines(run.info, run.trials):
+        console.print(plain(said, "dim"))
     console.print()
     console.print(plain("median seconds of each phase", "dim"))
     console.print(_phases(names, summaries, console.width))
@@ -130,7 +133,7 @@ def _print_unmeasured(run: Run, console: Console) -> None:
 
 def _heading(run: Run) -> Text:
     info = run.info
-    planned = info.suite.trials * len(info.suite.cells)
+    planned = 0 if open_ended(info.suite) else info.suite.trials * len(info.suite.cells)
     count = f"{run.jobs} of {planned} trials" if planned else f"{run.jobs} trials"
     if run.jobs != len(run.trials):
         count += f" with {len(run.trials)} injections"
