@@ -18,8 +18,8 @@ def damage_words(run: Path, trial: str) -> list[str]:
     job = trial.partition(".")[0]  # all records of a soak are of one job
     path = run / "journal" / job / "supervisor.0.jsonl"
     try:
-        lines = read_journal(path).lines
-    except (JournalError, OSError, ValueError):
+        lines = read_journal(path, within=run).lines
+    except (JournalError, OSError, RuntimeError, ValueError):
         return []
     return [_words(line) for line in lines if line["event"] == "damage"]
 

@@ -35,6 +35,7 @@ RECOVERED = ("recovered", "diverged", "silent_corruption", "restarted_from_scrat
 # A fixed alphabet: building one from Unicode categories takes a second at the first draw.
 _LINE = st.text(string.ascii_letters + "0123456789 <>&/\\'\".:=[]{},é—…語🙂\u2028", max_size=20)
 _SECONDS = st.floats(0, 1e4, allow_nan=False, width=32)
+_WHOLE = st.integers(-(2**63), 2**63 - 1)
 _NS = 10**9
 
 
@@ -120,7 +121,7 @@ def records(draw: st.DrawFn, trial: str | None = None, outcome: str | None = Non
         preemption_save=draw(st.none() | st.booleans()),
         stopped=draw(st.none() | _stops()),
         soak=draw(st.none() | _soaks()),
-        harness=draw(st.dictionaries(st.text(string.ascii_lowercase, min_size=1), st.integers())),
+        harness=draw(st.dictionaries(st.text(string.ascii_lowercase, min_size=1), _WHOLE)),
     )
 
 

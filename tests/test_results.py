@@ -22,6 +22,7 @@ from recoverybench.plan.suite import Suite
 from recoverybench.records import TrialRecord, Verification
 from recoverybench.results import store as results
 from recoverybench.results.columns import frame, row
+from recoverybench.results.reading import read_record
 from recoverybench.results.store import RunDir, RunInfo, default_run_id, describe_run, load
 from recoverybench.vocabulary import MILESTONES, OUTCOMES, PHASES, SCHEMA_VERSION
 from tests.strategies import cells, records, suites
@@ -87,10 +88,14 @@ def test_records_of_an_older_release_are_read(run: Path) -> None:
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     verify = {"passed": True, "reference": "r", "losses_compared": 1, "digests_compared": 2}
     verify |= {"samples_checked": 3, "samples_ok": True, "first_difference": None}
-    old = [{k: v for k, v in one.items() if k not in LATER} | {"verify": verify} for one in lines]
+    old = [
+        {k: v for k, v in one.items() if k not in {*LATER, "schema"}} | {"verify": verify}
+        for one in lines
+    ]
     path.write_text("".join(json.dumps(one) + "\n" for one in old))
     document = json.loads((run / "run.json").read_text())
     del document["suite"]["unsupported"]
+    document["schema"] = 1
     (run / "run.json").write_text(json.dumps(document))
     loaded = load(run)
     assert loaded.info.suite.unsupported == ()
@@ -131,7 +136,8 @@ def test_a_run_is_read_back(run: Path) -> None:
 def test_records_are_read_back(one: TrialRecord) -> None:
     line = json.dumps(one.as_dict()).encode()
     assert b"\n" not in line
-    assert results._read_record(line, "trials.jsonl:1") == one
+    assert read_record(results.record_line(one)[:-1], "trials.jsonl:1") == one
+    assert read_record(line, "trials.jsonl:1") == one
 
 
 @given(suites())

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recoverybench.errors import HarnessError, shorten
+from recoverybench.errors import HarnessError, UsageError, shorten
+from recoverybench.received import JOURNAL_LIMIT, read_file
 from recoverybench.vocabulary import JOURNAL_SCHEMA
 
 _FILE_NAME = re.compile(r"(supervisor|[0-9]{1,9})\.([0-9]{1,9})\.jsonl")
@@ -70,14 +71,21 @@ class TrialJournals:
         return tuple(sorted(merged, key=lambda line: int(line["t"])))
 
 
-def read_journal(path: Path) -> Journal:
+def read_journal(path: Path, *, within: Path | None = None) -> Journal:
     """Reads one journal, whole or cut at any byte.
 
+    Args:
+        path: the file. within: directory that it may not lead out of; None: the file's own.
+
     Raises:
-        JournalError: as `parse_journal`.
+        JournalError: as `parse_journal`; or it is no plain file, leads elsewhere or is too long.
         OSError: it cannot be read.
     """
-    return parse_journal(path, path.read_bytes())
+    try:
+        content = read_file(path, within=within or path.parent, limit=JOURNAL_LIMIT)
+    except UsageError as error:
+        raise JournalError(str(error)) from None
+    return parse_journal(path, content)
 
 
 def parse_journal(path: Path, content: bytes) -> Journal:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from recoverybench.analysis.history import History, Journal, Line
 from recoverybench.errors import HarnessError
+from recoverybench.vocabulary import SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Reference:
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON data; steps become text, as JSON has no other keys."""
         return {
+            "schema": SCHEMA_VERSION,
             "id": self.id,
             "losses": {str(k): v for k, v in self.losses.items()},
             "samples": {str(k): list(v) for k, v in self.samples.items()},

@@ -13,8 +13,9 @@ from recoverybench.analysis.verify import Reference, reference_of
 from recoverybench.campaign.bench import Bench
 from recoverybench.campaign.cache import Keys
 from recoverybench.campaign.trial import Directories, Plan, parts, run_job
-from recoverybench.errors import HarnessError
+from recoverybench.errors import HarnessError, UsageError
 from recoverybench.plan import catalogue
+from recoverybench.results.reading import read_object
 from recoverybench.topology import Topology
 
 
@@ -60,8 +61,8 @@ def load_reference(path: Path) -> Reference:
         HarnessError: it cannot be read.
     """
     try:
-        return Reference.from_dict(json.loads(path.read_bytes()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return Reference.from_dict(read_object(path, "reference", within=path.parents[1]))
+    except (OSError, UsageError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise HarnessError(f"{path}: not a reference: {error}") from error
 
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 from recoverybench.errors import HarnessError
 from recoverybench.external.marks import Mark, Split, Who, steps_of
 from recoverybench.records import Verification
+from recoverybench.vocabulary import SCHEMA_VERSION
 
 Losses = dict[Who, dict[int, list[str]]]
 """Rank -> step -> what was printed there, each text once."""
@@ -38,6 +39,7 @@ class CommandReference:
             for who, own in self.losses.items()
         }
         return {
+            "schema": SCHEMA_VERSION,
             "id": self.id,
             "kind": "command",
             "first": self.first,

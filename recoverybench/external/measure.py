@@ -22,6 +22,7 @@ from recoverybench.external.trial import check_reached, run_command_job
 from recoverybench.plan import catalogue
 from recoverybench.records import TrialRecord
 from recoverybench.results.store import RunDir, replace_file
+from recoverybench.vocabulary import SCHEMA_VERSION
 
 
 class Trial(Protocol):
@@ -139,6 +140,7 @@ class Commands:
         """With the run: what was compared with, and the command's file as it was."""
         stem = command.path.stem
         settings = {
+            "schema": SCHEMA_VERSION,
             "name": command.name,
             "start": command.start,
             "environment": dict(command.environment),

@@ -9,7 +9,9 @@ from typing import Any
 
 from recoverybench.blocks import design_lines, trials_text
 from recoverybench.cells import FACTORS
+from recoverybench.errors import UsageError
 from recoverybench.labels import FACTOR_NAMES, NONE, constant_factors, seconds
+from recoverybench.results.reading import read_object
 from recoverybench.results.store import Run
 from recoverybench.workload_name import short_name
 
@@ -111,12 +113,12 @@ def _commands(run: Run) -> Pairs:
     rows: Pairs = []
     for path in sorted((run.path / "commands").glob("*.json")):
         try:
-            kept = json.loads(path.read_bytes())
+            kept = read_object(path, "command", within=run.path)
             start, name = kept["start"], str(kept["name"])
             text = start if isinstance(start, str) else shlex.join(start)
             environment = [f"{key}={value}" for key, value in kept["environment"].items()]
             versions = [f"{key} {value}" for key, value in kept["versions"].items()]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, RuntimeError, UsageError, ValueError, KeyError, TypeError, AttributeError):
             continue
         rows.append((short_name(name), "; ".join([text, *environment, *versions])))
     return rows

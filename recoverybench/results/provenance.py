@@ -57,6 +57,19 @@ def git_state(checkout: Path = _CHECKOUT) -> dict[str, Any] | None:
     return {"commit": commit, "dirty": bool(changes)}
 
 
+def release(folder: Path | None = None) -> str | None:
+    """What git describes the user's own repository as: ``v1.4`` or ``v1.4-3-gabc1234``.
+
+    Args:
+        folder: in that repository; by default the working directory, which holds what is being
+            measured; this program's own release is in the environment anyway.
+
+    Returns:
+        None where there is no repository, no tag in it, or no git.
+    """
+    return _git(folder or Path.cwd(), "describe", "--tags", "--dirty") or None
+
+
 def _git(folder: Path, *arguments: str) -> str | None:
     try:
         done = subprocess.run(

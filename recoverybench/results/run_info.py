@@ -35,6 +35,8 @@ class RunInfo:
         environments: of each environment that is not the supervisor's own: ``python``,
             ``packages`` (name -> version of everything that is installed there) and their
             ``sha256``.
+        workloads: name -> fingerprint of its files (SHA-256); empty in runs of before they were
+            kept.
         ended: of each cell (`Cell.key`) that gets no more trials: ``trials`` (the number that
             was asked for), ``precision`` (its median is known well enough) or ``budget``.
     """
@@ -53,6 +55,7 @@ class RunInfo:
     command: list[str]
     launcher: str
     environments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    workloads: dict[str, str] = field(default_factory=dict)
     ended: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -79,9 +82,17 @@ def _paired(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def describe_run(
-    suite: Suite, run_id: str, *, command: list[str], launcher: str, label: str | None = None
+    suite: Suite,
+    run_id: str,
+    *,
+    command: list[str],
+    launcher: str,
+    label: str | None = None,
+    workloads: Mapping[str, str] | None = None,
 ) -> RunInfo:
-    """A `RunInfo` for a run that starts now, here."""
+    """A `RunInfo` for a run that starts now, here. Its label is, by default, the release that git
+    describes: a tag, or the nearest one with the commits since.
+    """
     return RunInfo(
         schema=SCHEMA_VERSION,
         run_id=run_id,
@@ -93,9 +104,10 @@ def describe_run(
         machine=machine.describe(),
         git=provenance.git_state(),
         seed=suite.seed,
-        label=label,
+        label=provenance.release() if label is None else label,
         command=command,
         launcher=launcher,
+        workloads=dict(workloads or {}),
     )
 
 

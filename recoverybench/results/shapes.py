@@ -36,8 +36,8 @@ class ShapeError(ValueError):
 def check_shape(data: object, cls: type) -> None:
     """Raises `ShapeError` where `data`, read from JSON, is not what `cls` is made from.
 
-    Every field that has no default must be there, no other may; whole numbers pass for
-    floats, booleans never pass for numbers.
+    Every field must be there, no other may: a default is for who makes one, and what an older
+    file lacks is added before. Whole numbers pass for floats, booleans never pass for numbers.
     """
     _check_of(cls)(data)
 
@@ -146,14 +146,12 @@ def _dataclass_check(cls: type) -> Check:
     fields = dataclasses.fields(cls)
     checks = {field.name: _check_of(hints[field.name]) for field in fields}
     exact = {name: (_scalars(hints[name]) or (frozenset(),))[0] for name in checks}
-    missing = dataclasses.MISSING
-    required = {f.name for f in fields if f.default is missing and f.default_factory is missing}
 
     def check(value: Any) -> None:
         if type(value) is not dict:
             raise _expected(value, "an object")
         if value.keys() != checks.keys():
-            if absent := sorted(required - value.keys()):
+            if absent := sorted(checks.keys() - value.keys()):
                 raise ShapeError(" is missing", f".{absent[0]}")
             if foreign := sorted(value.keys() - checks.keys()):
                 found = shorten(value[foreign[0]])

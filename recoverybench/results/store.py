@@ -12,7 +12,10 @@ History of the format (`SCHEMA_VERSION`, in run.json):
 * 3: records say more (`checkpoint_bytes`, `raw_read_cold_s`, `raw_read_warm_s`,
   `restore_read_s`, `save_stall_s`, `save_s`, `block`, `position`), cells have four factors more
   (`restore_topology`, `checkpoint`, `page_cache`, `environment`), a suite has a `precision` and a
-  `budget_s`, and run.json tells of `environments` and of what `ended` each cell.
+  `budget_s`, and run.json tells of `environments`, fingerprints of `workloads` and of what `ended`
+  each cell. Every line of trials.jsonl and every other JSON file has a `schema` of its own.
+
+Earlier versions are read through `results.migrations`, later ones are refused.
 
 ``run.json`` is replaced as a whole, by a rename. A line of ``trials.jsonl`` is one write and
 an fsync; what follows the last newline was never finished. It is dropped and counted when
@@ -25,22 +28,16 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import json
-import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from recoverybench.errors import HarnessError, UsageError, bad_value, shorten
 from recoverybench.plan.suite import Suite
 from recoverybench.records import TrialRecord
+from recoverybench.results.reading import DROPPED, RUN, TRIALS, Run, load
 from recoverybench.results.run_info import STATUSES, RunInfo, default_run_id, describe_run
-from recoverybench.results.shapes import ShapeError, check_shape
-from recoverybench.vocabulary import OUTCOMES, SCHEMA_VERSION
-
-if TYPE_CHECKING:
-    import pandas as pd
+from recoverybench.vocabulary import SCHEMA_VERSION
 
 __all__ = [
     "STATUSES",
@@ -50,39 +47,10 @@ __all__ = [
     "default_run_id",
     "describe_run",
     "load",
+    "record_line",
     "replace_file",
     "whole_trials",
 ]
-
-_RUN, _TRIALS, _DROPPED = "run.json", "trials.jsonl", "trials.jsonl.dropped"
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run as read.
-
-    Attributes:
-        info: `run.json`. trials: finished trials in the order in which they ended.
-        dropped: lines that do not count, those of earlier sessions included: half-written ones,
-            and records of soaks that were cut off and measured again.
-        path: its directory.
-    """
-
-    info: RunInfo
-    trials: tuple[TrialRecord, ...]
-    dropped: int
-    path: Path
-
-    @property
-    def jobs(self) -> int:
-        """Jobs that came to their end; one with many injections has a trial for each."""
-        return len({t.trial.partition(".")[0] if t.soak else t.trial for t in self.trials})
-
-    def frame(self) -> pd.DataFrame:
-        """A row a trial, whatever its factors or outcome; columns as `columns.row` names them."""
-        from recoverybench.results.columns import frame
-
-        return frame(self.trials)
 
 
 class RunDir:
@@ -108,7 +76,7 @@ class RunDir:
         try:
             out.mkdir(parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-            descriptor = os.open(out / _TRIALS, flags, 0o644)
+            descriptor = os.open(out / TRIALS, flags, 0o644)
         except FileExistsError:  # another process was faster
             raise _holds_run(out) from None
         except OSError as error:
@@ -130,12 +98,14 @@ class RunDir:
             UsageError: it is no run, is being written by another process, or was made from a
                 suite that differs.
         """
-        if not (path / _RUN).is_file():
+        if not (path / RUN).is_file():
             raise bad_value("--out", str(path), "a run to resume (a directory with run.json)")
         try:
-            descriptor = os.open(path / _TRIALS, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            descriptor = os.open(
+                path / TRIALS, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            )
         except OSError as error:
-            raise _unwritable(path / _TRIALS, error) from None
+            raise _unwritable(path / TRIALS, error) from None
         descriptor = _locked(descriptor, path)
         try:
             run = load(path)
@@ -156,7 +126,7 @@ class RunDir:
             HarnessError: it could not be written; the file is as it was.
         """
         try:
-            line = json.dumps(record.as_dict(), allow_nan=False).encode() + b"\n"
+            line = record_line(record)
         except ValueError as error:
             raise HarnessError(f"trial {record.trial}: not a record to keep: {error}") from error
         before = os.fstat(self._trials).st_size
@@ -167,7 +137,7 @@ class RunDir:
             os.fsync(self._trials)
         except OSError as error:
             os.ftruncate(self._trials, before)
-            raise HarnessError(f"{self.path / _TRIALS}: trial {record.trial}: {error}") from error
+            raise HarnessError(f"{self.path / TRIALS}: trial {record.trial}: {error}") from error
 
     def finish(self, status: str, wall_s: float) -> None:
         """Says how this session ended; `wall_s` is added to that of earlier sessions."""
@@ -209,7 +179,13 @@ class RunDir:
 
     def _write_info(self) -> None:
         text = json.dumps(self.info.as_dict(), indent=2, allow_nan=False) + "\n"
-        replace_file(self.path / _RUN, text.encode())
+        replace_file(self.path / RUN, text.encode())
+
+
+def record_line(record: TrialRecord) -> bytes:
+    """The line of ``trials.jsonl`` that holds a record. ValueError: it has no JSON."""
+    data = {"schema": SCHEMA_VERSION, **record.as_dict()}
+    return json.dumps(data, allow_nan=False).encode() + b"\n"
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -227,92 +203,13 @@ def replace_file(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
-def load(path: str | Path) -> Run:
-    """Reads a run, finished or cut off anywhere.
-
-    Raises:
-        UsageError: it is no run, a newer release wrote it, or a file in it is damaged; names
-            the file and the line.
-    """
-    path = Path(path)
-    info = _read_info(path)
-    shown = str(path / _TRIALS)
-    try:
-        *finished, rest = (path / _TRIALS).read_bytes().split(b"\n")
-    except OSError as error:
-        raise UsageError(f"{shown}: cannot be read: {error.strerror}") from None
-    trials: dict[str, TrialRecord] = {}
-    for number, line in enumerate(finished, start=1):
-        record = _read_record(line, f"{shown}:{number}")
-        if record.trial in trials:
-            raise bad_value(f"{shown}:{number}: trial", record.trial, "each trial once")
-        trials[record.trial] = record
-    return Run(info, tuple(trials.values()), _count_aside(path) + bool(rest), path)
-
-
-def _read_info(path: Path) -> RunInfo:
-    shown = str(path / _RUN)
-    try:
-        data = _json((path / _RUN).read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        raise bad_value("RUN", str(path), f"a run's directory, with {_RUN} in it") from None
-    except OSError as error:
-        raise UsageError(f"{shown}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{shown}: not JSON: {shorten(str(error))}") from None
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if not isinstance(schema, int) or isinstance(schema, bool) or not 1 <= schema <= SCHEMA_VERSION:
-        allowed = f"a version from 1 to {SCHEMA_VERSION}, which this release reads"
-        raise bad_value(f"{shown}: schema", schema, allowed)
-    try:
-        info = RunInfo.from_dict(data)
-    except (ShapeError, KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{shown}: {error}") from None
-    if info.status not in STATUSES:
-        raise bad_value(f"{shown}: status", info.status, "one of " + ", ".join(STATUSES))
-    return info
-
-
-def _read_record(line: bytes, where: str) -> TrialRecord:
-    try:
-        data = _json(line)
-    except (ValueError, RecursionError):
-        text = shorten(line.decode("utf-8", errors="replace"))
-        raise UsageError(f"{where}: {text}: expected a trial record as one line of JSON") from None
-    try:
-        check_shape(data, TrialRecord)
-    except ShapeError as error:
-        raise UsageError(f"{where}: not a trial record: {error}") from None
-    if data["outcome"] not in OUTCOMES:
-        raise bad_value(f"{where}: outcome", data["outcome"], "one of " + ", ".join(OUTCOMES))
-    return TrialRecord.from_dict(data)
-
-
-def _json(text: bytes) -> Any:
-    """JSON whose numbers can be counted with: no NaN, no infinity, none beyond a float."""
-    return json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole)
-
-
-def _refuse(number: str) -> float:
-    raise ValueError(f"{number[:40]} is no number that can be counted with")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _refuse(text)
-
-
-def _whole(text: str) -> int | float:
-    return int(text) if len(text) < 300 else _refuse(text)
-
-
 def _check_out(out: Path) -> None:
     if out.is_dir():
         try:
             content = sorted(entry.name for entry in out.iterdir())
         except OSError as error:
             raise _unwritable(out, error) from None
-        if _RUN in content or _TRIALS in content:
+        if RUN in content or TRIALS in content:
             raise _holds_run(out)
         if content:
             held = f"it holds {content[0]!r}"
@@ -377,22 +274,15 @@ def _set_aside(path: Path, descriptor: int, records: int) -> None:
     """Moves what follows the last newline of ``trials.jsonl``, and that many records before
     it, to a file of their own.
     """
-    content = (path / _TRIALS).read_bytes()
+    content = (path / TRIALS).read_bytes()
     keep = content.rfind(b"\n") + 1
     for _ in range(records):
         keep = content.rfind(b"\n", 0, keep - 1) + 1
     if keep == len(content):
         return
-    with (path / _DROPPED).open("ab") as file:
+    with (path / DROPPED).open("ab") as file:
         file.write(content[keep:].removesuffix(b"\n") + b"\n")
         file.flush()
         os.fsync(file.fileno())
     os.ftruncate(descriptor, keep)
     os.fsync(descriptor)
-
-
-def _count_aside(path: Path) -> int:
-    try:
-        return (path / _DROPPED).read_bytes().count(b"\n")
-    except FileNotFoundError:
-        return 0

@@ -1,0 +1,181 @@
+"""Reading a run, of any version, finished or cut off anywhere, by whomever it was made."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recoverybench.errors import UsageError, bad_value, shorten
+from recoverybench.received import is_file_name, is_trial_id, read_file, read_lines
+from recoverybench.records import TrialRecord
+from recoverybench.results.migrations import migrate
+from recoverybench.results.run_info import STATUSES, RunInfo
+from recoverybench.results.shapes import ShapeError, check_shape
+from recoverybench.vocabulary import OUTCOMES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RUN, TRIALS, DROPPED = "run.json", "trials.jsonl", "trials.jsonl.dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as read.
+
+    Attributes:
+        info: `run.json`. trials: finished trials in the order in which they ended.
+        dropped: lines that do not count, those of earlier sessions included: half-written ones,
+            and records of soaks that were cut off and measured again.
+        path: its directory.
+    """
+
+    info: RunInfo
+    trials: tuple[TrialRecord, ...]
+    dropped: int
+    path: Path
+
+    @property
+    def jobs(self) -> int:
+        """Jobs that came to their end; one with many injections has a trial for each."""
+        return len({t.trial.partition(".")[0] if t.soak else t.trial for t in self.trials})
+
+    def frame(self) -> pd.DataFrame:
+        """A row a trial, whatever its factors or outcome; columns as `columns.row` names them."""
+        from recoverybench.results.columns import frame
+
+        return frame(self.trials)
+
+
+def load(path: str | Path) -> Run:
+    """Reads a run, finished or cut off anywhere, of this version or any earlier one.
+
+    Nothing in it is executed, and no file outside its directory is read; see `received` for the
+    sizes that are read.
+
+    Raises:
+        UsageError: it is no run, a newer release wrote it, or a file in it is damaged; names
+            the file and the line.
+    """
+    path = Path(path)
+    info = _read_info(path)
+    trials: dict[str, TrialRecord] = {}
+    cut = 0
+    for number, line in enumerate(_lines(path / TRIALS, path), start=1):
+        if not line.endswith(b"\n"):
+            cut = 1
+            break
+        where = f"{path / TRIALS}:{number}"
+        record = read_record(line[:-1], where)
+        if record.trial in trials:
+            raise bad_value(f"{where}: trial", record.trial, "each trial once")
+        trials[record.trial] = record
+    return Run(info, tuple(trials.values()), _count_aside(path) + cut, path)
+
+
+def read_object(path: Path, kind: str, *, within: Path) -> dict[str, Any]:
+    """An object from a JSON file of a run, brought to the present version.
+
+    Args:
+        path: the file. kind: what it holds, see `migrations.KINDS`. within: the run's directory.
+
+    Raises:
+        UsageError: it is no JSON object, or of a version that is not known.
+        OSError: it cannot be read, or is not there.
+    """
+    try:
+        data = _json(read_file(path, within=within))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not JSON: {shorten(str(error))}") from None
+    if not isinstance(data, dict):
+        raise UsageError(f"{path}: it = {shorten(data)}: expected an object")
+    return migrate(kind, data, str(path))
+
+
+def read_record(line: bytes, where: str) -> TrialRecord:
+    """A trial record from its line, without the newline; `where` is its file and number.
+
+    Raises:
+        UsageError: the line is no record.
+    """
+    try:
+        data = _json(line)
+    except (ValueError, RecursionError):
+        text = shorten(line[:200].decode("utf-8", errors="replace"))
+        raise UsageError(f"{where}: {text}: expected a trial record as one line of JSON") from None
+    try:
+        if isinstance(data, dict):
+            data = migrate("trial", data, where)
+            del data["schema"]
+        check_shape(data, TrialRecord)
+    except ShapeError as error:
+        raise UsageError(f"{where}: not a trial record: {error}") from None
+    if data["outcome"] not in OUTCOMES:
+        raise bad_value(f"{where}: outcome", data["outcome"], "one of " + ", ".join(OUTCOMES))
+    if not is_trial_id(data["trial"]):
+        allowed = "letters, digits, '_' and '-', such as 0007, or 0007.003 in a soak"
+        raise bad_value(f"{where}: trial", data["trial"], allowed)
+    return TrialRecord.from_dict(data)
+
+
+def _read_info(path: Path) -> RunInfo:
+    shown = str(path / RUN)
+    try:
+        data = read_object(path / RUN, "run", within=path)
+        info = RunInfo.from_dict(data)
+    except (FileNotFoundError, NotADirectoryError):
+        raise bad_value("RUN", str(path), f"a run's directory, with {RUN} in it") from None
+    except (OSError, RuntimeError) as error:
+        raise _unreadable(shown, error) from None
+    except (ShapeError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{shown}: {error}") from None
+    if info.status not in STATUSES:
+        raise bad_value(f"{shown}: status", info.status, "one of " + ", ".join(STATUSES))
+    if not is_file_name(info.run_id):
+        raise bad_value(f"{shown}: run_id", info.run_id, "the name of a directory")
+    return info
+
+
+def _lines(path: Path, within: Path) -> Iterator[bytes]:
+    try:
+        yield from read_lines(path, within=within)
+    except (OSError, RuntimeError) as error:
+        raise _unreadable(str(path), error) from None
+
+
+def _unreadable(shown: str, error: Exception) -> UsageError:
+    """A link that leads to itself is a `RuntimeError` in some versions of Python."""
+    return UsageError(f"{shown}: cannot be read: {getattr(error, 'strerror', None) or error}")
+
+
+def _count_aside(path: Path) -> int:
+    try:
+        return sum(line.endswith(b"\n") for line in read_lines(path / DROPPED, within=path))
+    except FileNotFoundError:
+        return 0
+    except (OSError, RuntimeError) as error:
+        raise _unreadable(str(path / DROPPED), error) from None
+
+
+def _json(text: bytes) -> Any:
+    """JSON whose numbers can be counted with: no NaN, no infinity, none beyond a float."""
+    return json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole)
+
+
+def _refuse(number: str) -> float:
+    raise ValueError(f"{number[:40]} is no number that can be counted with")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
+
+
+def _whole(text: str) -> int | float:
+    """Tables hold whole numbers of 64 bits."""
+    number = int(text) if len(text) < 21 else None
+    return number if number is not None and -(2**63) <= number < 2**63 else _refuse(text)
