@@ -27,6 +27,9 @@ JOURNAL_LIMIT = 1024 * MIB
 LINES_LIMIT = 4096 * MIB
 """Bytes of a file that is read by lines: 140,000 such records."""
 
+_BUFFER = 1 * MIB
+"""Bytes that are read at a time: lines of records are longer than the usual 8 KiB."""
+
 _TRIAL_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}(\.[0-9]{1,9})?")
 
 
@@ -91,7 +94,7 @@ def open_file(path: Path, *, within: Path, limit: int) -> BinaryIO:
         raise UsageError(f"{path}: a link that leads out of {within}: expected a file in it")
     _check_plain(os.lstat(real), path)  # before it is opened: that alone can do something
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-    file = os.fdopen(os.open(real, flags), "rb")
+    file = os.fdopen(os.open(real, flags), "rb", buffering=_BUFFER)
     try:
         found = os.fstat(file.fileno())
         _check_plain(found, path)

@@ -7,6 +7,7 @@ name says `ns` or the field is an instant, and seconds as floats where it ends i
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -167,7 +168,8 @@ class TrialRecord:
         compile_cache: worker (as text) -> state of the step function's cache.
         restore_bytes: bytes of state that the first worker restored.
         restore_tried: steps that were tried in vain, and why each failed.
-        verify: see `Verification`. exits: one per attempt. spans: lanes for the waterfall.
+        verify: see `Verification`. exits: one per attempt. spans: lanes for the waterfall; of a
+            record that was read they are parsed when they are looked at.
         pids: worker (as text) -> pids of its attempts in order; survivors keep theirs.
         load: 1-minute load average at the start and the end; memory_available_bytes likewise.
         wall_s: the whole trial, start of the job to its end. window_s: injection to verified.
@@ -223,7 +225,7 @@ class TrialRecord:
     restore_tried: tuple[str, ...]
     verify: Verification | None
     exits: tuple[Exit, ...]
-    spans: tuple[Span, ...]
+    spans: Sequence[Span]
     pids: dict[str, list[int]]
     load: tuple[float, float]
     memory_available_bytes: tuple[int, int]
@@ -263,7 +265,8 @@ class TrialRecord:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON data, in the order of the fields."""
-        return dataclasses.asdict(self)
+        plain = dataclasses.asdict(dataclasses.replace(self, spans=()))
+        return {**plain, "spans": tuple(dataclasses.asdict(span) for span in self.spans)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TrialRecord:

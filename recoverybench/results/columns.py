@@ -1,8 +1,17 @@
-"""Trials as a table: one row a trial, flat columns, nothing left out for a missing value."""
+"""Trials as a table: one row a trial, flat columns, nothing left out for a missing value.
+
+`COLUMNS` is the table: name, type, meaning and where the value is taken from. A frame's types are
+set, and never guessed from what happens to be in a run: whole numbers that may be missing are
+``Int64`` (a float would lose nanoseconds), texts ``str``, durations ``float64`` with NaN, flags
+that may be missing ``boolean``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from recoverybench.cells import FACTORS, Cell
@@ -12,152 +21,189 @@ from recoverybench.vocabulary import EVIDENCE, MILESTONES, SHOWN_PHASES
 if TYPE_CHECKING:
     import pandas as pd
 
-_WHOLE = (
-    "interval",
-    "victim",
-    "rep",
-    "seed",
-    "broken",
-    "t_inject_ns",
-    "step_before",
-    "restored_step",
-    "lost_steps",
-    "restore_bytes",
-    "restore_received_bytes",
-    "checkpoint_bytes",
-    "workers",
-    "recoveries",
-    "false_alarms",
-    *(f"milestone_{name}_ns" for name in MILESTONES),
-)
-"""Columns of whole numbers that may be missing; a float would lose nanoseconds."""
+Value = Callable[[TrialRecord], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column.
+
+    Attributes:
+        dtype: its type in pandas. of: its value in a record. meaning: for people; empty: that of
+            the record's field, or the cell's factor, of the same name.
+    """
+
+    dtype: str
+    of: Value
+    meaning: str = ""
+
+
+def _fields(dtype: str, *names: str) -> dict[str, Column]:
+    """Columns that hold a field of the record under its own name."""
+    return {name: Column(dtype, attrgetter(name)) for name in names}
+
+
+def _factor(name: str) -> Column:
+    dtype = "Int64" if name in ("interval", "victim") else "float64"
+    text = name not in ("interval", "victim", "heartbeat_s", "watchdog_s", "watchdog_factor")
+    meaning = "the worker that the cell asks to break; null: the seed chose" * (name == "victim")
+    return Column("str" if text else dtype, attrgetter(f"cell.{name}"), meaning)
+
+
+def _evidence(name: str) -> Value:
+    def of(record: TrialRecord) -> float | None:
+        for evidence in record.detection_evidence:
+            if evidence.mechanism == name:
+                return evidence.after_s
+        return None
+
+    return of
+
+
+def _entry(table: str, name: str) -> Value:
+    """A value of a mapping in the record, None where it is not there."""
+    mapping = attrgetter(table)
+    return lambda record: mapping(record).get(name)
+
+
+def _verify(name: str, absent: int | None) -> Column:
+    kinds = {"samples_ok": "boolean", "first_difference": "str"}
+    floats = ("tolerance", "largest_difference")
+    return Column(
+        kinds.get(name, "float64" if name in floats else "Int64"),
+        lambda r: absent if r.verify is None else getattr(r.verify, name),
+        f"`{name}` of `verify`",
+    )
+
+
+def _paused(kind: str) -> Value:
+    """What the transitions of one kind held the training up for, all together."""
+
+    def of(record: TrialRecord) -> float | None:
+        if not record.transitions:
+            return None
+        times = [t.paused_s for t in record.transitions if t.kind == kind]
+        known = [time for time in times if time is not None]
+        return sum(known) if known else None
+
+    return of
+
+
+@lru_cache(maxsize=1024)
+def _key(cell: Cell) -> str:
+    return cell.key
+
+
+_START, _END = "when the trial began", "when the trial was over"
+
+COLUMNS: dict[str, Column] = {
+    **_fields("str", "trial"),
+    **{name: _factor(name) for name in FACTORS},
+    "cell": Column("str", lambda r: _key(r.cell), "all factors in one text, the same for one cell"),
+    **_fields("Int64", "rep", "seed"),
+    **_fields("str", "outcome"),
+    "recovered": Column("bool", lambda r: r.outcome == "recovered", "whether `outcome` is that"),
+    **_fields("str", "error"),
+    "broken": Column("Int64", attrgetter("victim"), "the worker that was broken"),
+    **_fields("float64", "recovery_s", "time_to_progress_s", "unattributed_s", "verify_s"),
+    **{
+        f"phase_{name}_s": Column("float64", _entry("phases", name), f"phase `{name}`")
+        for name in SHOWN_PHASES
+    },
+    **_fields("Int64", "step_before", "restored_step", "lost_steps"),
+    **_fields("str", "detected_by"),
+    **{
+        f"evidence_{name}_s": Column(
+            "float64", _evidence(name), f"seconds until `{name}` noticed, the first time"
+        )
+        for name in EVIDENCE
+    },
+    **_fields("Int64", "recoveries"),
+    **_fields("bool", "harmless"),
+    **_fields("Int64", "false_alarms"),
+    **_fields("boolean", "preemption_save"),
+    **{
+        f"paused_{kind}_s": Column(
+            "float64", _paused(kind), f"training stood still for transitions `{kind}`, in all"
+        )
+        for kind in ("resume", "grow")
+    },
+    **_fields("Int64", "restore_bytes"),
+    **_fields("str", "restore_tier"),
+    **_fields("Int64", "restore_received_bytes"),
+    "compile_cache_states": Column(
+        "str",
+        lambda r: ",".join(sorted(set(r.compile_cache.values()))),
+        "states of the workers' compile caches, each once, joined by commas",
+    ),
+    "verified": Column("boolean", lambda r: r.verify and r.verify.passed, "`passed` of `verify`"),
+    **{
+        name: _verify(name, 0)
+        for name in ("losses_compared", "digests_compared", "samples_checked")
+    },
+    **{
+        name: _verify(name, None)
+        for name in ("samples_ok", "first_difference", "tolerance", "largest_difference")
+    },
+    "t_inject_ns": Column("Int64", attrgetter("t_inject"), "`t_inject`"),
+    **{
+        f"milestone_{name}_ns": Column(
+            "Int64", _entry("milestones", name), f"instant of milestone `{name}`"
+        )
+        for name in MILESTONES
+    },
+    "load_start": Column("float64", lambda r: r.load[0], f"1-minute load average {_START}"),
+    "load_end": Column("float64", lambda r: r.load[1], f"1-minute load average {_END}"),
+    "memory_start_bytes": Column(
+        "Int64", lambda r: r.memory_available_bytes[0], f"available memory {_START}"
+    ),
+    "memory_end_bytes": Column(
+        "Int64", lambda r: r.memory_available_bytes[1], f"available memory {_END}"
+    ),
+    **_fields("float64", "wall_s", "window_s", "steady_step_s"),
+    **_fields("bool", "simulated"),
+    **_fields("Int64", "workers"),
+    "stopped_at": Column(
+        "str",
+        lambda r: r.stopped and r.stopped.kind,
+        "the file operation of a save at which the fault struck",
+    ),
+    **_fields("Int64", "checkpoint_bytes"),
+    **_fields("float64", "raw_read_cold_s", "raw_read_warm_s", "restore_read_s"),
+    "restore_fraction": Column(
+        "float64",
+        attrgetter("restore_fraction"),
+        "how fast the state was read, as a part of what reading its files raw gives",
+    ),
+    **_fields("float64", "save_stall_s", "save_s"),
+    "soak_goodput": Column(
+        "float64",
+        lambda r: r.soak and r.soak["goodput"],
+        "`goodput` of the whole soak that the trial is of",
+    ),
+    **_fields("Int64", "block", "position"),
+}
+"""Every column, in the order of the table."""
 
 
 def row(record: TrialRecord) -> dict[str, Any]:
-    """One trial, flat.
-
-    The factors stand under their own names (`victim`: as the cell asks; None: the seed
-    chose), so the worker that was broken is `broken`. Phases are ``phase_<name>_s``, milestones
-    ``milestone_<name>_ns``, mechanisms ``evidence_<name>_s``.
-    """
-    verify = record.verify
-    first: dict[str, float] = {}
-    for evidence in record.detection_evidence:
-        first.setdefault(evidence.mechanism, evidence.after_s)
-    return {
-        "trial": record.trial,
-        **record.cell.as_dict(),
-        "cell": record.cell.key,
-        "rep": record.rep,
-        "seed": record.seed,
-        "outcome": record.outcome,
-        "recovered": record.outcome == "recovered",
-        "error": record.error,
-        "broken": record.victim,
-        "recovery_s": record.recovery_s,
-        "time_to_progress_s": record.time_to_progress_s,
-        "unattributed_s": record.unattributed_s,
-        "verify_s": record.verify_s,
-        **{f"phase_{name}_s": record.phases.get(name) for name in SHOWN_PHASES},
-        "step_before": record.step_before,
-        "restored_step": record.restored_step,
-        "lost_steps": record.lost_steps,
-        "detected_by": record.detected_by,
-        **{f"evidence_{name}_s": first.get(name) for name in EVIDENCE},
-        "recoveries": record.recoveries,
-        "harmless": record.harmless,
-        "false_alarms": record.false_alarms,
-        "preemption_save": record.preemption_save,
-        **{f"paused_{kind}_s": _paused(record, kind) for kind in ("resume", "grow")},
-        "restore_bytes": record.restore_bytes,
-        "restore_tier": record.restore_tier,
-        "restore_received_bytes": record.restore_received_bytes,
-        "compile_cache_states": ",".join(sorted(set(record.compile_cache.values()))),
-        "verified": verify.passed if verify else None,
-        "losses_compared": verify.losses_compared if verify else 0,
-        "digests_compared": verify.digests_compared if verify else 0,
-        "samples_checked": verify.samples_checked if verify else 0,
-        "samples_ok": verify.samples_ok if verify else None,
-        "first_difference": verify.first_difference if verify else None,
-        "tolerance": verify.tolerance if verify else None,
-        "largest_difference": verify.largest_difference if verify else None,
-        "t_inject_ns": record.t_inject,
-        **{f"milestone_{name}_ns": record.milestones.get(name) for name in MILESTONES},
-        "load_start": record.load[0],
-        "load_end": record.load[1],
-        "memory_start_bytes": record.memory_available_bytes[0],
-        "memory_end_bytes": record.memory_available_bytes[1],
-        "wall_s": record.wall_s,
-        "window_s": record.window_s,
-        "steady_step_s": record.steady_step_s,
-        "simulated": record.simulated,
-        "workers": record.workers,
-        "stopped_at": record.stopped.kind if record.stopped else None,
-        "checkpoint_bytes": record.checkpoint_bytes,
-        "raw_read_cold_s": record.raw_read_cold_s,
-        "raw_read_warm_s": record.raw_read_warm_s,
-        "restore_read_s": record.restore_read_s,
-        "restore_fraction": record.restore_fraction,
-        "save_stall_s": record.save_stall_s,
-        "save_s": record.save_s,
-        "soak_goodput": record.soak["goodput"] if record.soak else None,
-    }
+    """One trial, flat: a value for each of `COLUMNS`, None where there is none."""
+    return {name: column.of(record) for name, column in COLUMNS.items()}
 
 
-def _paused(record: TrialRecord, kind: str) -> float | None:
-    """What the transitions of one kind held the training up for, all together."""
-    times = [t.paused_s for t in record.transitions if t.kind == kind and t.paused_s is not None]
-    return sum(times) if times else None
+def dtypes() -> dict[str, str]:
+    """The type in pandas of each column, for a reader of a format that does not keep types."""
+    return {name: column.dtype for name, column in COLUMNS.items()}
 
 
 def frame(trials: Iterable[TrialRecord]) -> pd.DataFrame:
     """A row a trial in their order; every column is there even with no trial at all."""
     import pandas as pd
 
-    rows = [row(record) for record in trials]
-    columns: dict[str, Any] = {}
-    for name in row(_BLANK):
-        values = [one[name] for one in rows]
-        if name in _WHOLE:
-            columns[name] = pd.array(values, dtype="Int64")
-        elif name.endswith("_s"):
-            columns[name] = pd.Series(values, dtype="float64")
-        else:
-            columns[name] = values
-    return pd.DataFrame(columns)
-
-
-_BLANK = TrialRecord(
-    trial="",
-    cell=Cell(**dict.fromkeys(FACTORS)),  # type: ignore[arg-type]  # only its names are used
-    rep=0,
-    seed=0,
-    outcome="invalid",
-    error=None,
-    victim=None,
-    t_inject=None,
-    milestones={},
-    phases={},
-    recovery_s=None,
-    time_to_progress_s=None,
-    unattributed_s=None,
-    verify_s=None,
-    step_before=None,
-    restored_step=None,
-    lost_steps=None,
-    detected_by=None,
-    detection_evidence=(),
-    compile_cache={},
-    restore_bytes=None,
-    restore_tried=(),
-    verify=None,
-    exits=(),
-    spans=(),
-    pids={},
-    load=(0.0, 0.0),
-    memory_available_bytes=(0, 0),
-    wall_s=0.0,
-    window_s=None,
-    steady_step_s=None,
-)
-"""A record that is never shown: a table without trials takes its columns from it."""
+    records = list(trials)
+    return pd.DataFrame(
+        {
+            name: pd.array(list(map(column.of, records)), dtype=column.dtype)  # type: ignore[call-overload]
+            for name, column in COLUMNS.items()
+        }
+    )

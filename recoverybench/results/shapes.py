@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -42,6 +42,28 @@ def check_shape(data: object, cls: type) -> None:
     _check_of(cls)(data)
 
 
+DEEPEST = 32
+"""Levels of free-form data: what nests deeper could exhaust the stack of whoever walks it."""
+
+
+def check_plain(value: Any, depth: int = 0) -> None:
+    """Raises `ShapeError` where free-form data nests too deeply, or has a number that no table
+    holds.
+    """
+    if depth > DEEPEST:
+        raise ShapeError(f" is nested more than {DEEPEST} levels deep")
+    if type(value) is int and not -(2**63) <= value < 2**63:
+        raise _expected(value, "a whole number of 64 bits")
+    items: Iterable[tuple[Any, Any]] = ()
+    if type(value) in (dict, list):
+        items = value.items() if type(value) is dict else enumerate(value)
+    for key, item in items:
+        try:
+            check_plain(item, depth + 1)
+        except ShapeError as error:
+            raise error.below(f"[{key}]" if type(value) is list else f".{key}") from None
+
+
 @cache
 def _check_of(hint: Any) -> Check:
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
@@ -51,14 +73,14 @@ def _check_of(hint: Any) -> Check:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return _optional_check(arguments)
-    if origin is list or (origin is tuple and arguments[-1] is Ellipsis):
+    if origin in (list, Sequence) or (origin is tuple and arguments[-1] is Ellipsis):
         return _list_check(_check_of(arguments[0]))
     if origin is tuple:
         return _tuple_check([_check_of(argument) for argument in arguments])
     if origin is dict:
         return _mapping_check(_check_of(arguments[1]))
     if hint is Any:
-        return lambda value: None
+        return check_plain
     raise TypeError(f"no JSON shape for {hint!r}")
 
 
