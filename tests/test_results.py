@@ -21,9 +21,9 @@ from recoverybench.errors import EXIT_USAGE, HarnessError, UsageError
 from recoverybench.plan.suite import Suite
 from recoverybench.records import TrialRecord, Verification
 from recoverybench.results import store as results
-from recoverybench.results.columns import frame, row
+from recoverybench.results.columns import row, table
 from recoverybench.results.reading import read_record
-from recoverybench.results.store import RunDir, RunInfo, default_run_id, describe_run, load
+from recoverybench.results.store import Run, RunDir, RunInfo, default_run_id, describe_run, load
 from recoverybench.vocabulary import MILESTONES, OUTCOMES, PHASES, SCHEMA_VERSION
 from tests.strategies import cells, records, suites
 
@@ -446,13 +446,13 @@ def test_no_temporary_file_is_left(run: Path) -> None:
 @settings(max_examples=15)
 @given(st.lists(records(), max_size=4))
 def test_a_table_has_a_row_for_every_trial(trials: list[TrialRecord]) -> None:
-    table = frame(trials)
-    assert len(table) == len(trials)
-    assert list(table["trial"]) == [trial.trial for trial in trials]
+    found = table([Run(INFO, tuple(trials), 0, Path("results/mine-1"))])
+    assert len(found) == len(trials)
+    assert list(found["trial"]) == [trial.trial for trial in trials]
     wanted = {*FACTORS, "outcome", "recovery_s", *(f"phase_{name}_s" for name in PHASES)}
-    assert wanted <= set(table.columns)
+    assert wanted <= set(found.columns)
     for name in MILESTONES:
-        column = table[f"milestone_{name}_ns"]
+        column = found[f"milestone_{name}_ns"]
         assert str(column.dtype) == "Int64", "a float would lose nanoseconds"
         instants = [None if pd.isna(value) else int(value) for value in column]
         assert instants == [trial.milestones.get(name) for trial in trials]

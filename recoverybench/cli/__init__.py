@@ -31,6 +31,7 @@ VERBS = {
     "run": "Break training jobs, time their recovery, and report it.",
     "show": "Show a run as a table, or one of its trials as a timeline.",
     "report": "Write runs as one HTML file that works with no network.",
+    "export": "Write the trials of runs as one table: CSV, JSON or Parquet.",
     "list": "List what a suite can name.",
     "doctor": "Say what works on this machine, and what is missing.",
 }

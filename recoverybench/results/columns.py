@@ -1,6 +1,7 @@
 """Trials as a table: one row a trial, flat columns, nothing left out for a missing value.
 
-`COLUMNS` is the table: name, type, meaning and where the value is taken from. A frame's types are
+`COLUMNS` is what a trial has: name, type, meaning and where the value is taken from; what is said
+of its run comes before it. A frame's types are
 set, and never guessed from what happens to be in a run: whole numbers that may be missing are
 ``Int64`` (a float would lose nanoseconds), texts ``str``, durations ``float64`` with NaN, flags
 that may be missing ``boolean``.
@@ -8,7 +9,7 @@ that may be missing ``boolean``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
@@ -16,10 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 from recoverybench.cells import FACTORS, Cell
 from recoverybench.records import TrialRecord
+from recoverybench.results.run_columns import (
+    RUN_COLUMNS,
+    VERSION_COLUMNS,
+    names_of,
+    versions_of,
+)
 from recoverybench.vocabulary import EVIDENCE, MILESTONES, SHOWN_PHASES
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from recoverybench.results.reading import Run
 
 Value = Callable[[TrialRecord], Any]
 
@@ -133,7 +142,7 @@ COLUMNS: dict[str, Column] = {
     **_fields("Int64", "restore_received_bytes"),
     "compile_cache_states": Column(
         "str",
-        lambda r: ",".join(sorted(set(r.compile_cache.values()))),
+        lambda r: ",".join(sorted(set(r.compile_cache.values()))) or None,
         "states of the workers' compile caches, each once, joined by commas",
     ),
     "verified": Column("boolean", lambda r: r.verify and r.verify.passed, "`passed` of `verify`"),
@@ -191,19 +200,61 @@ def row(record: TrialRecord) -> dict[str, Any]:
     return {name: column.of(record) for name, column in COLUMNS.items()}
 
 
+def rows(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """A row a trial, of each run in turn: what is said of its run, then `COLUMNS`.
+
+    A text that has no UTF-8 (part of a path, say) has escapes in its place.
+    """
+    for run, name in zip(runs, names_of(runs), strict=True):
+        of_run = {n: column.of(run) for n, column in RUN_COLUMNS.items()} | {"run": name}
+        versions: dict[str | None, dict[str, Any]] = {}
+        for trial in run.trials:
+            environment = trial.cell.environment
+            if environment not in versions:
+                found = versions_of(run, environment)
+                versions[environment] = {VERSION_COLUMNS[n]: v for n, v in found.items()}
+            flat = of_run | versions[environment] | row(trial)
+            yield {n: _utf8(v) if isinstance(v, str) else v for n, v in flat.items()}
+
+
+def _utf8(text: str) -> str:
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
 def dtypes() -> dict[str, str]:
     """The type in pandas of each column, for a reader of a format that does not keep types."""
-    return {name: column.dtype for name, column in COLUMNS.items()}
+    return {
+        **{name: column.dtype for name, column in RUN_COLUMNS.items()},
+        **dict.fromkeys(VERSION_COLUMNS.values(), "str"),
+        **{name: column.dtype for name, column in COLUMNS.items()},
+    }
 
 
-def frame(trials: Iterable[TrialRecord]) -> pd.DataFrame:
-    """A row a trial in their order; every column is there even with no trial at all."""
+def table(runs: Sequence[Run]) -> pd.DataFrame:
+    """What `rows` gives as a DataFrame; every column is there even with no trial at all."""
     import pandas as pd
 
-    records = list(trials)
-    return pd.DataFrame(
-        {
-            name: pd.array(list(map(column.of, records)), dtype=column.dtype)  # type: ignore[call-overload]
-            for name, column in COLUMNS.items()
-        }
-    )
+    trials = [trial for run in runs for trial in run.trials]
+    data: dict[str, Any] = {}
+    named = list(zip(runs, names_of(runs), strict=True))
+    for name, column in RUN_COLUMNS.items():
+        each = [(called if name == "run" else column.of(run), run) for run, called in named]
+        data[name] = _array([v for v, run in each for _ in run.trials], column.dtype)
+    known = [
+        {e: versions_of(run, e) for e in {t.cell.environment for t in run.trials}} for run in runs
+    ]
+    for package, name in VERSION_COLUMNS.items():
+        pairs = zip(runs, known, strict=True)
+        found = [of[t.cell.environment][package] for run, of in pairs for t in run.trials]
+        data[name] = _array(found, "str")
+    for name, of_trial in COLUMNS.items():
+        data[name] = _array(list(map(of_trial.of, trials)), of_trial.dtype)
+    return pd.DataFrame(data)
+
+
+def _array(values: list[Any], dtype: str) -> Any:
+    import pandas as pd
+
+    if dtype == "str" and not "".join(filter(None, values)).isascii():
+        values = [value if value is None else _utf8(value) for value in values]
+    return pd.array(values, dtype=dtype)  # type: ignore[call-overload]

@@ -48,10 +48,10 @@ class Run:
         return len({t.trial.partition(".")[0] if t.soak else t.trial for t in self.trials})
 
     def frame(self) -> pd.DataFrame:
-        """A row a trial, whatever its factors or outcome; columns as `columns.row` names them."""
-        from recoverybench.results.columns import frame
+        """A row a trial, whatever its factors or outcome; docs/schema.md has the columns."""
+        from recoverybench.results.columns import table
 
-        return frame(self.trials)
+        return table([self])
 
 
 def load(path: str | Path) -> Run:
