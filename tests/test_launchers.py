@@ -40,5 +40,5 @@ def test_a_request_holds_any_path(tmp_path: Path, name: str) -> None:
 
 def test_workers_reach_each_other_without_a_proxy(tmp_path: Path) -> None:
     launcher = local.create({"mine": "1"}, tmp_path / "fork-server.log")
-    assert launcher._environment["no_grpc_proxy"] == "127.0.0.1,localhost,10.213.0.0/16"
-    assert launcher._environment["mine"] == "1"
+    assert launcher.environment["no_grpc_proxy"] == "127.0.0.1,localhost,10.213.0.0/16"
+    assert launcher.environment["mine"] == "1"

@@ -15,6 +15,7 @@ from recoverybench.campaign import cache, campaign, fit
 from recoverybench.campaign.design import next_places
 from recoverybench.campaign.sizes import is_foreign, sizes_of
 from recoverybench.cells import Cell
+from recoverybench.environments.environment import own
 from recoverybench.errors import HarnessError, UsageError
 from recoverybench.labels import cell_label
 from recoverybench.plan.own_files import own_sources
@@ -354,7 +355,7 @@ def test_a_path_in_a_suite_counts_from_the_suite(
 def test_a_run_that_goes_on_with_another_file_says_so(kept: Path) -> None:
     """As it does with another text: its references are found by their keys."""
     suite = dataclasses.replace(suite_of(cell(write(kept))), trials=2)
-    bench: Any = SimpleNamespace(environment={})
+    bench: Any = SimpleNamespace(environment={}, software_of=lambda environment: own().software())
     heard: list[str] = []
     listener: Any = SimpleNamespace(note=heard.append)
     run: Any = SimpleNamespace(path=kept / "run")

@@ -1,20 +1,30 @@
-"""What all trials of a campaign share: the launcher, the directories, the environment."""
+"""What all trials of a campaign share: the launchers, the directories, the environments."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from types import ModuleType, TracebackType
+from typing import Any, Final, Self
 
-from recoverybench import leftovers
+from recoverybench import leftovers, machine
+from recoverybench.environments.environment import Environment, own
+from recoverybench.errors import HarnessError
 from recoverybench.launchers.base import Launcher
 from recoverybench.plan import catalogue
 
 XLA_CPU_FLAGS = "--xla_cpu_parallel_codegen_split_count=1"
 """One object per executable: loading a serialized one then takes .11 s instead of .18."""
+
+FORK_SERVER_BYTES: Final = 300_000_000
+"""What the fork server of one environment holds, with every import done."""
+
+_SHARE: Final = 0.25
+"""Of the memory that is available, so much may be fork servers that wait for their next trial."""
 
 
 @dataclass(slots=True)
@@ -22,29 +32,89 @@ class Bench:
     """A bench to run jobs on; a context manager that leaves nothing behind.
 
     Attributes:
-        launcher: starts workers. platform: JAX platform name.
+        module: of the launcher, which starts workers. log: output of the launcher's own.
+        platform: JAX platform name.
         environment: what workers get beside this process's own.
         directory: private, removed in the end.
+        environments: what workers run on, by the name that a `Cell` holds.
+        most: launchers that are held at the same time.
+        opened_ns: when this bench was set up; of a release that somebody may be editing the
+            results are not kept for another.
     """
 
-    launcher: Launcher
+    module: ModuleType
+    log: Path
     platform: str
     environment: dict[str, str]
     directory: Path
+    environments: Mapping[str | None, Environment]
+    most: int
+    opened_ns: int = field(default_factory=time.time_ns)
+    _launchers: dict[str | None, Launcher] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, launcher: str, log: Path) -> Bench:
+    def open(
+        cls,
+        launcher: str,
+        log: Path,
+        environments: Mapping[str | None, Environment] | None = None,
+    ) -> Bench:
         """Set one up with the launcher of that name; its own output goes to `log`."""
-        directory = leftovers.working_directory()
-        platform = os.environ.get("JAX_PLATFORMS", "").split(",")[0] or "cpu"
-        environment = worker_environment(platform)
         module = catalogue.load("launchers", launcher)
-        return cls(
-            module.create(environment, log),
+        platform = platform_name()
+        bench = cls(
+            module,
+            log,
             platform,
-            environment,
-            directory,
+            worker_environment(platform),
+            leftovers.working_directory(),
+            environments or {None: own()},
+            most_launchers(),
         )
+        try:
+            # Whatever keeps it from starting workers at all is said before the first trial.
+            bench.launcher_of(next(iter(bench.environments)))
+        except BaseException:
+            bench.close()
+            raise
+        return bench
+
+    def launcher_of(self, environment: str | None) -> Launcher:
+        """The launcher whose workers run on that environment; of others, the one that has been
+        without use for longest ends where there are too many.
+        """
+        launcher = self._launchers.pop(environment, None)
+        if launcher is None:
+            while len(self._launchers) >= self.most:
+                self._launchers.pop(next(iter(self._launchers))).close()
+            launcher = self._create(environment)
+        self._launchers[environment] = launcher
+        return launcher
+
+    def _create(self, name: str | None) -> Launcher:
+        environment = self.environments[name]
+        if name is None:
+            return _launcher(self.module.create(self.environment, self.log))
+        place = list(self.environments).index(name)
+        log = self.log.with_name(f"{self.log.stem}-{place}{self.log.suffix}")
+        variables = {**self.environment, **environment.variables}
+        return _launcher(self.module.create(variables, log, environment.python))
+
+    def keep(self, environments: Collection[str | None]) -> None:
+        """End the launchers of all others: no trial will need them soon."""
+        for name in [each for each in self._launchers if each not in environments]:
+            self._launchers.pop(name).close()
+
+    def software_of(self, environment: str | None) -> dict[str, Any]:
+        """What results on that environment may depend on, for keys of the cache."""
+        found = self.environments[environment]
+        software = found.software()
+        return software if found.stable else {**software, "bench": self.opened_ns}
+
+    def close(self) -> None:
+        """End everything, and remove the directory."""
+        self.keep(())
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self
@@ -55,8 +125,26 @@ class Bench:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.launcher.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        self.close()
+
+
+def _launcher(made: Launcher) -> Launcher:
+    """What a launcher's module makes, typed: modules of others are loaded by name."""
+    return made
+
+
+def most_launchers() -> int:
+    """How many may be held; one where the system does not say what memory it has."""
+    try:
+        available = machine.memory_for_work_bytes()
+    except HarnessError:
+        return 1
+    return max(1, int(_SHARE * available) // FORK_SERVER_BYTES)
+
+
+def platform_name() -> str:
+    """JAX's platform, as the environment says; by default the CPU."""
+    return os.environ.get("JAX_PLATFORMS", "").split(",")[0] or "cpu"
 
 
 def worker_environment(platform: str) -> dict[str, str]:

@@ -87,6 +87,7 @@ class Keys:
         data: str | None,
         environment: Mapping[str, str],
         controller: str | None = None,
+        software: Mapping[str, Any] | None = None,
     ) -> Keys:
         """The keys of a cell's job.
 
@@ -95,6 +96,7 @@ class Keys:
             seed, steps, data: of the suite.
             environment: what the workers get (XLA's flags among it).
             controller: what a single process drives; None: there is one for each worker.
+            software: ``versions`` and ``python`` of what the workers run on; None: of this.
         """
         program = {
             "workload": cell.workload,
@@ -102,8 +104,7 @@ class Keys:
             "controller": controller,
             "sources": _sources(cell.workload),
             "text": _digest(_text(data)),
-            "versions": provenance.versions(),
-            "python": sys.version,
+            **(software or {"versions": provenance.versions(), "python": sys.version}),
             "processor": _processor(),
             "environment": {
                 k: environment.get(k, os.environ.get(k)) for k in ("XLA_FLAGS", "JAX_PLATFORMS")

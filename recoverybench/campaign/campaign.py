@@ -26,13 +26,14 @@ from recoverybench.analysis.record import analyse
 from recoverybench.analysis.soak import analyse_soak
 from recoverybench.analysis.verify import Reference
 from recoverybench.campaign import cache, interrupts
-from recoverybench.campaign.bench import Bench
+from recoverybench.campaign.bench import Bench, platform_name, worker_environment
 from recoverybench.campaign.cache import Keys
 from recoverybench.campaign.design import Place, ended, next_places
 from recoverybench.campaign.fit import check_fit
 from recoverybench.campaign.reference import reference_for
 from recoverybench.campaign.trial import Directories, Plan, parts, run_job
 from recoverybench.cells import Cell
+from recoverybench.environments.prepare import Prepared, prepare
 from recoverybench.errors import HarnessError, UsageError, bad_value
 from recoverybench.external.measure import Commands
 from recoverybench.external.spec import is_command
@@ -122,10 +123,19 @@ def run(
     cache.check_root()
     check_space(Path(tempfile.gettempdir()), "TMPDIR", ROOM_BYTES)
     check_space(Path(out or "results"), "--out", RESULTS_BYTES)
-    check_fit(suite, launcher, force=force, told=listener.phase)
-    directory, finished = _open(
-        suite, out, resume, label, launcher, list(command if command is not None else sys.argv)
+    prepared = prepare(
+        suite,
+        cache.root() / "environments",
+        worker_environment(platform_name()),
+        listener.phase,
     )
+    suite = prepared.suite
+    check_fit(suite, launcher, prepared.environments, force=force, told=listener.phase)
+    directory, finished = _open(
+        prepared, out, resume, label, launcher, list(command if command is not None else sys.argv)
+    )
+    for text in prepared.notes():
+        listener.note(text)
     processes, directories = leftovers.reap()
     sweep()
     if processes or directories:
@@ -137,7 +147,7 @@ def run(
     with directory:
         try:
             log = directory.path / "logs" / "fork-server.log"
-            with interrupts.once(), Bench.open(launcher, log) as bench:
+            with interrupts.once(), Bench.open(launcher, log, prepared.environments) as bench:
                 Campaign(suite, directory, bench, listener, list(finished)).execute()
             status = "complete"
         except KeyboardInterrupt:
@@ -162,7 +172,7 @@ def check_space(directory: Path, where: str, needed: int) -> None:
 
 
 def _open(
-    suite: Suite,
+    prepared: Prepared,
     out: str | Path | None,
     resume: bool,
     label: str | None,
@@ -170,6 +180,7 @@ def _open(
     command: list[str],
 ) -> tuple[RunDir, tuple[TrialRecord, ...]]:
     """The run's directory, new or resumed, and the trials that it already holds."""
+    suite = prepared.suite
     if resume:
         if out is None:
             raise UsageError(
@@ -180,7 +191,12 @@ def _open(
         base = Path("results")
         out = base / results.default_run_id(suite, datetime.now(UTC), base)
     info = results.describe_run(
-        suite, Path(os.path.abspath(out)).name, command=command, launcher=launcher, label=label
+        suite,
+        Path(os.path.abspath(out)).name,
+        command=command,
+        launcher=launcher,
+        label=label,
+        environments=prepared.as_dict(),
     )
     return RunDir.create(Path(out), info), ()
 
@@ -222,7 +238,15 @@ def keys_of(plan: Plan, cell: Cell, bench: Bench) -> Keys:
     if strategy.processes is not None:
         # One process compiles for all devices, and where it shrinks for fewer as well.
         controller = f"{cell.topology}{' or less' if strategy.shrinks else ''}"
-    return Keys.of(cell, plan.job_seed, plan.steps, plan.data, bench.environment, controller)
+    return Keys.of(
+        cell,
+        plan.job_seed,
+        plan.steps,
+        plan.data,
+        bench.environment,
+        controller,
+        bench.software_of(cell.environment),
+    )
 
 
 def _analyse_one(journals: Iterable[Journal], **arguments: Any) -> list[TrialRecord]:
@@ -238,7 +262,8 @@ class Campaign:
         suite: what to run. run: where it goes. bench: on what. listener: who hears of it.
         records: of the trials that are finished, those of earlier sessions included.
         began_s: when this session began (time.monotonic).
-        references: those that are made, by their key and what the state source asks of the step.
+        references: those that are made, by their key and what the state source asks of the step;
+            of another release also why there is none.
     """
 
     suite: Suite
@@ -247,7 +272,7 @@ class Campaign:
     listener: Listener
     records: list[TrialRecord] = field(default_factory=list)
     began_s: float = field(default_factory=time.monotonic)
-    references: dict[tuple[str, str], Reference] = field(default_factory=dict)
+    references: dict[tuple[str, str], Reference | HarnessError] = field(default_factory=dict)
 
     def execute(self) -> None:
         """Run what `design` asks for. KeyboardInterrupt ends it between two lines of the
@@ -290,6 +315,7 @@ class Campaign:
         vary = varying_factors(self.suite.cells)
         index = 0
         while places := next_places(self.suite, self.records):
+            self.bench.keep({place.cell.environment for place in places})
             for place in places:
                 if self._over():
                     break
@@ -313,12 +339,14 @@ class Campaign:
         numbers = [int(r.trial.partition(".")[0]) for r in self.records]
         return plan_of(self.suite, place, f"{max(numbers, default=-1) + 1:04d}")
 
-    def _one(self, plan: Plan, keys: Keys, reference: Reference) -> None:
+    def _one(self, plan: Plan, keys: Keys, made: Reference | HarnessError) -> None:
         journals, logs = self.run.trial_dirs(plan.trial)
         load, memory = machine.load_average(), machine.memory_available_bytes()
         started = time.monotonic()
-        problem: str | None = None
+        reference = made if isinstance(made, Reference) else None
         try:
+            if isinstance(made, HarnessError):
+                raise made
             problem = run_job(
                 plan, self.bench, keys, Directories(journals, logs), self.listener.phase
             )
@@ -354,8 +382,9 @@ class Campaign:
         self.records.append(record)
         self.listener.trial_done(record)
 
-    def _reference_of(self, plan: Plan, keys: Keys) -> Reference:
-        """The reference of a trial's job, made when it is wanted for the first time.
+    def _reference_of(self, plan: Plan, keys: Keys) -> Reference | HarnessError:
+        """The reference of a trial's job, made when it is wanted for the first time; of another
+        release also why it cannot be made.
 
         What another mesh runs after the recovery is compiled by a fault-free run, too.
         """
@@ -368,11 +397,17 @@ class Campaign:
             self._made(dataclasses.replace(plan, cell=cell), keys_of(plan, cell, self.bench))
         return self._made(plan, keys)
 
-    def _made(self, plan: Plan, keys: Keys) -> Reference:
+    def _made(self, plan: Plan, keys: Keys) -> Reference | HarnessError:
         wanted = keys.reference, plan.cell.state_source
         if wanted not in self.references:
             self.listener.phase("reference")
-            self.references[wanted] = self._reference(plan, keys)
+            try:
+                self.references[wanted] = self._reference(plan, keys)
+            except HarnessError as error:
+                if plan.cell.environment is None:
+                    raise
+                # Of a release that is being tried that is a finding, not the campaign's end.
+                self.references[wanted] = error
         return self.references[wanted]
 
     def _reference(self, plan: Plan, keys: Keys) -> Reference:

@@ -14,6 +14,7 @@ from recoverybench import machine
 from recoverybench.campaign.sizes import is_foreign, sizes_of
 from recoverybench.campaign.trial import parts
 from recoverybench.cells import Cell
+from recoverybench.environments.environment import Environment
 from recoverybench.errors import RecoverybenchError, bad_value
 from recoverybench.external.spec import is_command
 from recoverybench.plan import catalogue
@@ -31,12 +32,18 @@ _BYTES_PER_PARAMETER: Final = 16
 
 
 def check_fit(
-    suite: Suite, launcher: str, *, force: bool, told: Callable[[str], object] = lambda text: None
+    suite: Suite,
+    launcher: str,
+    environments: Mapping[str | None, Environment] | None = None,
+    *,
+    force: bool,
+    told: Callable[[str], object] = lambda text: None,
 ) -> None:
     """Refuse what no job could be made of.
 
     Args:
         suite: as resolved. launcher: how workers are started.
+        environments: in which a user's own workloads are tried, by the name that a `Cell` holds.
         force: do not count memory.
         told: hears what takes a moment.
 
@@ -55,11 +62,22 @@ def check_fit(
     if available is not None:
         asked |= {c.workload for c in cells if not _obviously_small(c, available)}
     known: dict[str, Sizes] = {}
-    found = sizes_of(sorted(asked), suite.data, told=lambda w: told(f"sizes of {short_name(w)}"))
-    for workload, sizes in found.items():
-        if isinstance(sizes, RecoverybenchError):
-            raise sizes
-        known[workload] = sizes
+    for environment in dict.fromkeys([None, *(cell.environment for cell in cells)]):
+        if environment is None:
+            # Shapes of what ships are the same in every release.
+            wanted = asked - foreign | {c.workload for c in cells if c.environment is None} & asked
+        else:
+            wanted = {c.workload for c in cells if c.environment == environment} & foreign
+        found = sizes_of(
+            sorted(wanted),
+            suite.data,
+            told=lambda w: told(f"sizes of {short_name(w)}"),
+            environment=(environments or {}).get(environment),
+        )
+        for workload, sizes in found.items():
+            if isinstance(sizes, RecoverybenchError):
+                raise type(sizes)(f"{environment}: {sizes}") if environment else sizes
+            known[workload] = sizes
     for cell in cells:
         if cell.workload in foreign:
             _check_topologies(cell, known[cell.workload])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from recoverybench import sealed
 from recoverybench.campaign import cache
+from recoverybench.environments.environment import Environment
 from recoverybench.errors import RecoverybenchError
 from recoverybench.plan import catalogue
 from recoverybench.plan.own_files import own_sources
@@ -24,6 +25,7 @@ def sizes_of(
     data: str | None = None,
     *,
     told: Callable[[str], object] = lambda workload: None,
+    environment: Environment | None = None,
 ) -> dict[str, Sizes | RecoverybenchError]:
     """Sizes of several workloads, or why one has none; kept in the cache where it has.
 
@@ -33,10 +35,15 @@ def sizes_of(
     Args:
         workloads: their names. data: the user's data file.
         told: hears the name of each that has to be asked for, before it is.
+        environment: whose code is to make it; by default the supervisor's.
     """
     found: dict[str, Sizes | RecoverybenchError] = {}
-    versions = provenance.versions()
-    with Sizer() as sizer:
+    versions: Mapping[str, Any] = provenance.versions()
+    python, variables = None, None
+    if environment is not None and environment.name is not None:
+        versions = environment.software()
+        python, variables = environment.python, environment.variables
+    with Sizer(python=python, variables=variables) as sizer:
         for workload in workloads:
             file = _file(workload, data, versions)
             kept = sealed.read(file)
@@ -68,7 +75,7 @@ def is_foreign(workload: str) -> bool:
     return path is None or path.parent != catalogue.workloads_dir()
 
 
-def _file(workload: str, data: str | None, versions: dict[str, str | None]) -> Path:
+def _file(workload: str, data: str | None, versions: Mapping[str, Any]) -> Path:
     content: dict[str, Any] = {
         "workload": workload,
         "sources": _sources(workload),

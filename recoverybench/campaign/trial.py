@@ -93,7 +93,7 @@ def run_job(
         spec = fault.spec(spec)
     job = Job(
         spec,
-        bench.launcher,
+        bench.launcher_of(cell.environment),
         directory,
         place.logs,
         journal,

@@ -40,7 +40,7 @@ FACTORS = {
     "environment": "what workers run on, as in 'jax==0.10.1'; this: what runs recoverybench",
     "page-cache": "whether the checkpoints are in memory at the failure: warm or cold",
 }
-"""Option -> its help. Each may be given several times and replaces the suite's list."""
+"""Factor -> its help. Each option may be given several times and replaces the suite's list."""
 
 
 def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,13 +52,21 @@ def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "watchdog": "T",
             "watchdog-factor": "N",
         }.get(name, "X")
-        command = click.option(f"--{name}", multiple=True, metavar=metavar, help=text)(command)
+        field = name.replace("-", "_")
+        option = "--env" if name == "environment" else f"--{name}"
+        command = click.option(option, field, multiple=True, metavar=metavar, help=text)(command)
     return command
 
 
 @click.command("run", short_help=VERBS["run"])
 @click.argument("suite", required=False, metavar="[SUITE]")
 @_factor_options
+@click.option(
+    "--env-python",
+    multiple=True,
+    metavar="PATH",
+    help="Likewise, an interpreter that is there already; may be repeated.",
+)
 @click.option(
     "--command",
     metavar="TEXT",
@@ -131,9 +139,11 @@ def command(suite: str | None, quiet: bool, strict: bool, output: str, **options
 
 
 def _overrides(options: dict[str, Any]) -> Overrides:
+    from recoverybench.plan.environments import PYTHON
     from recoverybench.plan.suite import Overrides
 
     factors = {name.replace("-", "_"): options[name.replace("-", "_")] for name in FACTORS}
+    factors["environment"] += tuple(PYTHON + path for path in options["env_python"])
     factors |= _commands(options["command"], options["patterns"], factors)
     plain = {
         name: options[name]

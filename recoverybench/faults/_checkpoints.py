@@ -71,7 +71,7 @@ class CheckpointFault(Fault):
         """Wait for the newest save, damage the checkpoint, and kill the victim."""
         checkpoints = Path(job.spec.checkpoints)
         steps = _await_steps(job, victim, checkpoints)
-        with job.span("damage the checkpoint"), Contents() as reader:
+        with job.span("damage the checkpoint"), Contents(job.launcher) as reader:
             newer = steps[0] + job.spec.interval
             chance = random.Random(f"{self.name}/{job.seed}")
             done = self.damage(Target(checkpoints, steps, newer, reader, chance))

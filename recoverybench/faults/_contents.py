@@ -6,29 +6,35 @@ The supervisor imports no such library; see `recoverybench.worker.contents` for 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from recoverybench.errors import HarnessError
 from recoverybench.faults._damage import Extent
+from recoverybench.launchers.base import Launcher
 from recoverybench.leftovers import owner_mark
 from recoverybench.protocol import OWNER_VARIABLE
 
 
 class Contents:
-    """See `_damage.Reader`. A context manager: its process ends with it, or with this one."""
+    """See `_damage.Reader`. A context manager: its process ends with it, or with this one.
+
+    Args:
+        launcher: of the job, whose storage library wrote the checkpoint.
+    """
+
+    def __init__(self, launcher: Launcher) -> None:
+        self._launcher = launcher
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "recoverybench.worker.contents"],
+            [self._launcher.python, "-P", "-m", "recoverybench.worker.contents"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, OWNER_VARIABLE: owner_mark()},
+            env={**self._launcher.environment, OWNER_VARIABLE: owner_mark()},
             text=True,
         )
         return self

@@ -74,7 +74,7 @@ class Job(Roster):
         self.coordinator = ""
         self._loop = Loop(journal, deadline, self._watch)
         self.members: list[Member] = []
-        self._launcher = launcher
+        self.launcher = launcher
         self._logs = logs
         self._probes = Probes()
         self._services = Services(
@@ -112,7 +112,7 @@ class Job(Roster):
         self._attempts[key] = attempt
         log = self._logs / f"{slot}.{attempt}.log"
         machine = self.network.machine(slot) if self.network is not None else None
-        process = self._launcher.start(
+        process = self.launcher.start(
             self._hub.address, slot, attempt, how, log, machine.path if machine else None
         )
         self.journal.log("spawn", worker=key, attempt=attempt, pid=process.pid, how=how)
@@ -201,12 +201,12 @@ class Job(Roster):
         hit = [m for m in members if m.alive]
         for member in hit:
             member.why = member.why or why
-            self._launcher.signal(member.process, signal.SIGKILL)
+            self.launcher.signal(member.process, signal.SIGKILL)
         return hit
 
     def signal(self, member: Member, number: int) -> None:
         """Send any signal."""
-        self._launcher.signal(member.process, number)
+        self.launcher.signal(member.process, number)
 
     def await_ended(self, members: Iterable[Member]) -> None:
         """Wait until these are gone.
@@ -381,7 +381,7 @@ class Job(Roster):
                 self._witness("connection_lost", f"{member.name} hung up", member.generation)
 
     def _exited(self, member: Member) -> None:
-        ended = self._launcher.reap(member.process)
+        ended = self.launcher.reap(member.process)
         if ended is None:
             return
         t = time.monotonic_ns()

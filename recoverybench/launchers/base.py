@@ -35,7 +35,14 @@ class Ended:
 
 
 class Launcher(Protocol):
-    """Starts and ends workers."""
+    """Starts and ends workers.
+
+    Attributes:
+        python: the interpreter that they run on. environment: variables that they get.
+    """
+
+    python: str
+    environment: dict[str, str]
 
     def start(
         self,

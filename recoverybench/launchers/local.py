@@ -37,13 +37,15 @@ class Local:
     Args:
         environment: added to every worker's environment.
         log: output of the fork server.
+        python: the interpreter that workers run on; None: the supervisor's.
     """
 
-    def __init__(self, environment: dict[str, str], log: Path) -> None:
+    def __init__(self, environment: dict[str, str], log: Path, python: str | None = None) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
         if self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
             raise HarnessError("prctl(PR_SET_CHILD_SUBREAPER) failed: Linux 3.4 or newer needed")
-        self._environment = {**os.environ, **_NO_PROXY, **environment, OWNER_VARIABLE: owner_mark()}
+        self.python = python or sys.executable
+        self.environment = {**os.environ, **_NO_PROXY, **environment, OWNER_VARIABLE: owner_mark()}
         self._log = log
         self._forks: subprocess.Popen[bytes] | None = None
         self._running: dict[int, Process] = {}
@@ -54,11 +56,11 @@ class Local:
             return
         with self._log.open("ab") as log:
             self._forks = subprocess.Popen(
-                [sys.executable, "-P", "-m", "recoverybench.worker.zygote"],
+                [self.python, "-P", "-m", "recoverybench.worker.zygote"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=self._environment,
+                env=self.environment,
                 start_new_session=True,
             )
         self._ready = False
@@ -117,11 +119,11 @@ class Local:
         with log.open("ab") as output:
             arguments = [address, str(slot), str(attempt), *([network] if network else [])]
             child = subprocess.Popen(
-                [sys.executable, "-P", "-m", "recoverybench.worker", *arguments],
+                [self.python, "-P", "-m", "recoverybench.worker", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**self._environment, SPAWN_NS: str(time.monotonic_ns())},
+                env={**self.environment, SPAWN_NS: str(time.monotonic_ns())},
                 start_new_session=True,
             )
         # `reap` is the only one to wait for it: Popen must not, nor warn that nobody did.
@@ -161,6 +163,6 @@ class Local:
         return HarnessError(f"the fork server {what}: {tail[0]} (all of it: {self._log})")
 
 
-def create(environment: dict[str, str], log: Path) -> Local:
-    """A launcher for this machine."""
-    return Local(environment, log)
+def create(environment: dict[str, str], log: Path, python: str | None = None) -> Local:
+    """A launcher for this machine, whose workers run on that interpreter."""
+    return Local(environment, log, python)

@@ -41,6 +41,7 @@ class Entry:
         source: where it is: a path for people, or ``module (distribution)``.
         path: its file; None where a third party's module cannot be found.
         module: name to import it by; None for suites.
+        distribution: that adds it; None: it ships with recoverybench.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Entry:
     source: str
     path: Path | None
     module: str | None
+    distribution: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +212,8 @@ def _third_party(kind: str, point: EntryPoint) -> Entry:
     if kind == "suites":
         path, module = (path.parent / f"{point.name}.toml" if path else None), None
     summary = _summary(path) if path else f"cannot be found: {point.module}"
-    return Entry(point.name, summary, f"{point.module} ({distribution})", path, module)
+    source = f"{point.module} ({distribution})"
+    return Entry(point.name, summary, source, path, module, distribution)
 
 
 @cache

@@ -53,17 +53,19 @@ class Factor:
         key: key in TOML; with ``-`` for ``_``, the option of the command line.
         read: value and place -> the value that a `Cell` holds.
         default: that value where nothing is said, or `REQUIRED`.
+        called: the option's name where it is another than the key's.
     """
 
     name: str
     key: str
     read: Callable[[object, str], Any]
     default: Any = REQUIRED
+    called: str | None = None
 
     @property
     def option(self) -> str:
         """The option of the command line: ``--state-source``."""
-        return "--" + self.key.replace("_", "-")
+        return "--" + (self.called or self.key.replace("_", "-"))
 
 
 def read_integer(value: object, where: str, minimum: int, maximum: int = 2**31 - 1) -> int:
@@ -199,7 +201,7 @@ _ALL = (
     Factor("restore_topology", "restore_topology", _read_restore_topology, None),
     Factor("checkpoint", "checkpoint", checkpoints.read, checkpoints.DEFAULT),
     Factor("page_cache", "page_cache", _one_of(PAGE_CACHES), "warm"),
-    Factor("environment", "environment", environments.read, None),
+    Factor("environment", "environment", environments.read, None, called="env"),
 )
 
 FACTORS: Final[dict[str, Factor]] = {factor.key: factor for factor in _ALL}

@@ -132,10 +132,20 @@ class Sizer:
 
     Args:
         timeout_s: for one answer.
+        python: the interpreter that makes the shapes, by default this one.
+        variables: what it needs beside this process's own environment.
     """
 
-    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        timeout_s: float = TIMEOUT_S,
+        *,
+        python: str | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self._timeout_s = timeout_s
+        self._python = python or sys.executable
+        self._variables = dict(variables or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -198,12 +208,17 @@ class Sizer:
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "recoverybench.worker.sizes"],
+            [self._python, "-P", "-m", "recoverybench.worker.sizes"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
             # Shapes need no accelerator, and a job may want the one that is there.
-            env={**os.environ, "JAX_PLATFORMS": "cpu", OWNER_VARIABLE: owner_mark()},
+            env={
+                **os.environ,
+                **self._variables,
+                "JAX_PLATFORMS": "cpu",
+                OWNER_VARIABLE: owner_mark(),
+            },
         )
 
     def _end(self) -> None:

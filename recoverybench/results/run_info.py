@@ -89,6 +89,7 @@ def describe_run(
     launcher: str,
     label: str | None = None,
     workloads: Mapping[str, str] | None = None,
+    environments: Mapping[str, dict[str, Any]] | None = None,
 ) -> RunInfo:
     """A `RunInfo` for a run that starts now, here. Its label is, by default, the release that git
     describes: a tag, or the nearest one with the commits since.
@@ -108,6 +109,7 @@ def describe_run(
         command=command,
         launcher=launcher,
         workloads=dict(workloads or {}),
+        environments=dict(environments or {}),
     )
 
 
