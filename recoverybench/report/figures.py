@@ -190,7 +190,7 @@ def _time_axis(times: Sequence[float]) -> dict[str, Any]:
         low, high = math.log10(min(times)) - 0.12, math.log10(max(times)) + 0.12
         ticks = [
             digit * 10.0**power
-            for power in range(math.floor(low), math.ceil(high) + 1)
+            for power in range(max(math.floor(low), -300), math.ceil(high) + 1)
             for digit in (1, 2, 5)
             if low <= math.log10(digit * 10.0**power) <= high
         ]

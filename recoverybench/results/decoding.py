@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, overload
 from recoverybench.cells import Cell
 from recoverybench.errors import UsageError
 from recoverybench.records import Span, TrialRecord, Verification
-from recoverybench.results.shapes import ShapeError, check_shape
+from recoverybench.results.shapes import check_shape
 from recoverybench.vocabulary import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -44,10 +45,10 @@ class KeptSpans(Sequence[Span]):
     def _read(self) -> tuple[Span, ...]:
         if self._spans is None:
             assert self._text is not None
-            data = {"spans": json.loads(bytes(self._text))}
             try:
+                data = {"spans": read_json(bytes(self._text))}
                 check_shape(data, _Spans)
-            except ShapeError as error:
+            except (ValueError, RecursionError) as error:
                 raise UsageError(f"{self._where}: not a trial record: {error}") from None
             self._spans = tuple(Span(**span) for span in data["spans"])
             self._text = None
@@ -155,3 +156,23 @@ def quick() -> Quick:
     line = msgspec.defstruct("Line", fields, forbid_unknown_fields=True, gc=False)
     errors = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
     return Quick(msgspec.json.Decoder(line).decode, errors)
+
+
+def read_json(text: bytes) -> Any:
+    """JSON whose numbers can be counted with: no NaN, no infinity, none beyond a float."""
+    return json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole)
+
+
+def _refuse(number: str) -> float:
+    raise ValueError(f"{number[:40]} is no number that can be counted with")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
+
+
+def _whole(text: str) -> int | float:
+    """Tables hold whole numbers of 64 bits."""
+    number = int(text) if len(text) < 21 else None
+    return number if number is not None and -(2**63) <= number < 2**63 else _refuse(text)

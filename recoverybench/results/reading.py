@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from recoverybench.errors import UsageError, bad_value, shorten
 from recoverybench.received import is_file_name, is_trial_id, read_file, read_lines
 from recoverybench.records import TrialRecord
-from recoverybench.results.decoding import quick
+from recoverybench.results.decoding import quick, read_json
 from recoverybench.results.migrations import migrate
 from recoverybench.results.run_info import STATUSES, RunInfo
-from recoverybench.results.shapes import ShapeError, check_plain, check_shape
+from recoverybench.results.shapes import ShapeError, check_shape
 from recoverybench.vocabulary import OUTCOMES
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ def read_object(path: Path, kind: str, *, within: Path) -> dict[str, Any]:
         OSError: it cannot be read, or is not there.
     """
     try:
-        data = _json(read_file(path, within=within))
+        data = read_json(read_file(path, within=within))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not JSON: {shorten(str(error))}") from None
     if not isinstance(data, dict):
@@ -104,21 +102,41 @@ def read_record(line: bytes, where: str) -> TrialRecord:
     if not is_trial_id(record.trial):
         allowed = "letters, digits, '_' and '-', such as 0007, or 0007.003 in a soak"
         raise bad_value(f"{where}: trial", record.trial, allowed)
-    for name, value in (("harness", record.harness), ("soak", record.soak)):
-        if value:
-            try:
-                check_plain(value)
-            except ShapeError as error:
-                raise UsageError(
-                    f"{where}: not a trial record: {error.below('.' + name)}"
-                ) from None
+    try:
+        if record.harness:
+            check_shape({"harness": record.harness}, _Harness)
+        if record.soak is not None:
+            check_shape({"soak": record.soak}, _Soak)
+    except ShapeError as error:
+        raise UsageError(f"{where}: not a trial record: {error}") from None
     return record
+
+
+@dataclass(frozen=True, slots=True)
+class _Harness:
+    harness: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """Of a job with many injections, as `TrialRecord.soak` holds it."""
+
+    index: int
+    injections: int
+    goodput: float | None
+    wall_s: float | None
+    steps: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Soak:
+    soak: _Whole
 
 
 def _slow(line: bytes, where: str) -> TrialRecord:
     """As `read_record`, of any version, and with words for what is wrong."""
     try:
-        data = _json(line)
+        data = read_json(line)
     except (ValueError, RecursionError):
         text = shorten(line[:200].decode("utf-8", errors="replace"))
         raise UsageError(f"{where}: {text}: expected a trial record as one line of JSON") from None
@@ -199,23 +217,3 @@ def _count_aside(path: Path) -> int:
         return 0
     except (OSError, RuntimeError) as error:
         raise _unreadable(str(path / DROPPED), error) from None
-
-
-def _json(text: bytes) -> Any:
-    """JSON whose numbers can be counted with: no NaN, no infinity, none beyond a float."""
-    return json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole)
-
-
-def _refuse(number: str) -> float:
-    raise ValueError(f"{number[:40]} is no number that can be counted with")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _refuse(text)
-
-
-def _whole(text: str) -> int | float:
-    """Tables hold whole numbers of 64 bits."""
-    number = int(text) if len(text) < 21 else None
-    return number if number is not None and -(2**63) <= number < 2**63 else _refuse(text)

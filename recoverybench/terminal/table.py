@@ -97,7 +97,7 @@ def _print_reads(run: Run, console: Console) -> None:
         return
     varying = varying_factors(t.cell for t in run.trials)
     heads = ["stall", "save", "GB", "read", "GB/s", "of raw"]
-    rows = [[Text(text) for text in _read_texts(read)] for read in reads]
+    rows = [[plain(text) for text in _read_texts(read)] for read in reads]
     console.print()
     console.print(plain("checkpoints: median seconds, and speed as a part of a raw read", "dim"))
     labels = [cell_label(read.cell, varying) for read in reads]
