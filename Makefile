@@ -48,8 +48,9 @@ format: $(STAMP) ## format the code and mend what the linter can
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-docs: $(STAMP) ## write docs/cli.md anew from the commands' help
+docs: $(STAMP) ## write docs/cli.md and docs/schema.md anew from the code
 	$(BIN)/python -m recoverybench.cli.reference docs/cli.md
+	$(BIN)/python -m recoverybench.results.schema docs/schema.md
 
 bench: $(STAMP) ## measure the numbers of the README
 	$(BIN)/python benchmarks/bench.py

@@ -171,7 +171,7 @@ class TrialRecord:
         verify: see `Verification`. exits: one per attempt. spans: lanes for the waterfall; of a
             record that was read they are parsed when they are looked at.
         pids: worker (as text) -> pids of its attempts in order; survivors keep theirs.
-        load: 1-minute load average at the start and the end; memory_available_bytes likewise.
+        load: 1-minute load average at the start and the end. memory_available_bytes: likewise.
         wall_s: the whole trial, start of the job to its end. window_s: injection to verified.
         steady_step_s: median step before the injection, seconds.
         simulated: True where the fault was simulated.
@@ -188,8 +188,9 @@ class TrialRecord:
         preemption_save: whether every worker saved and stopped after a preemption notice;
             None: there was no notice.
         stopped: see `Stop`; None: the trigger counts no file operations.
-        soak: of a job with many injections, one record each: ``index`` of this one,
-            ``injections`` in all, ``goodput`` (0 to 1), ``wall_s`` and ``steps`` of the job.
+        soak: of a job with many injections, one record each, called ``0007.000``, ``0007.001`` …:
+            ``index`` of this one, ``injections`` in all, ``goodput`` (0 to 1), ``wall_s`` and
+            ``steps`` of the job.
         checkpoint_bytes: of the files of the step that came back. raw_read_cold_s,
             raw_read_warm_s: what reading them took, as fast as files can be read, right after
             the job: from the disk, and from the page cache. None: the state came from

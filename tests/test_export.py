@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from recoverybench import cli
 from recoverybench.errors import UsageError
-from recoverybench.results import columns, export
+from recoverybench.results import export
 from recoverybench.results.columns import dtypes, rows, table
 from recoverybench.results.store import Run, load
 from tests.sample_run import make_cell, make_run, make_trial, soak_trials
@@ -216,9 +216,3 @@ def test_a_table_that_fails_half_way_leaves_no_file(
     with pytest.raises(ValueError):
         export.export([load(SAMPLES / "v3")], "csv", tmp_path / "t.csv")
     assert not (tmp_path / "t.csv").exists()
-
-
-def test_every_column_has_a_meaning() -> None:
-    assert "run" in dtypes() and len(set(dtypes())) == len(dtypes())
-    for name in columns.COLUMNS:
-        assert "object" not in dtypes()[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from recoverybench.analysis.journal import read_trial
 from recoverybench.cells import Cell
 from recoverybench.errors import HarnessError
 from recoverybench.external import spec
+from recoverybench.external.kept import KeptCommand
 from recoverybench.external.losses import CommandReference
 from recoverybench.external.record import Terms, analyse_command
 from recoverybench.external.reference import reference_for, versions_of
@@ -139,18 +141,22 @@ class Commands:
     def _keep(self, command: Command, reference: CommandReference) -> None:
         """With the run: what was compared with, and the command's file as it was."""
         stem = command.path.stem
-        settings = {
-            "schema": SCHEMA_VERSION,
-            "name": command.name,
-            "start": command.start,
-            "environment": dict(command.environment),
-            "python": command.python,
-            "versions": versions_of(command),
-        }
+        settings = KeptCommand(
+            schema=SCHEMA_VERSION,
+            name=command.name,
+            start=command.start,
+            environment=dict(command.environment),
+            python=command.python,
+            versions=versions_of(command),
+        )
         for folder, name, content in (
             ("reference", f"{reference.id}.json", json.dumps(reference.as_dict()).encode()),
             ("commands", f"{stem}.toml", command.path.read_bytes()),
-            ("commands", f"{stem}.json", json.dumps(settings, indent=1).encode()),
+            (
+                "commands",
+                f"{stem}.json",
+                json.dumps(dataclasses.asdict(settings), indent=1).encode(),
+            ),
         ):
             directory = self.run.path / folder
             directory.mkdir(exist_ok=True)

@@ -25,6 +25,24 @@ RUN, TRIALS, DROPPED = "run.json", "trials.jsonl", "trials.jsonl.dropped"
 
 
 @dataclass(frozen=True, slots=True)
+class Soak:
+    """What a record says of a job with many injections, the same in all but `index`.
+
+    Attributes:
+        index: which injection this is, from 0. injections: how many there were.
+        goodput: the part of the time in which a job without faults would have done as many steps;
+            null: not known.
+        wall_s: first completed step to the end of training. steps: distinct steps completed.
+    """
+
+    index: int
+    injections: int
+    goodput: float | None
+    wall_s: float | None
+    steps: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """A run as read.
 
@@ -118,19 +136,8 @@ class _Harness:
 
 
 @dataclass(frozen=True, slots=True)
-class _Whole:
-    """Of a job with many injections, as `TrialRecord.soak` holds it."""
-
-    index: int
-    injections: int
-    goodput: float | None
-    wall_s: float | None
-    steps: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class _Soak:
-    soak: _Whole
+    soak: Soak
 
 
 def _slow(line: bytes, where: str) -> TrialRecord:

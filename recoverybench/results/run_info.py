@@ -28,10 +28,15 @@ class RunInfo:
         created: ISO-8601, UTC. status: one of `STATUSES`; a run that was cut off stays
             ``running``.
         wall_s: seconds spent on it, all sessions together.
-        suite: as resolved. environment: versions (`provenance.versions`).
-        machine: `machine.describe`. git: `provenance.git_state`.
-        seed: of the run. label: a name for people, or None.
-        command: argv. launcher: name of the launcher.
+        suite: as resolved, every default filled in.
+        environment: version of ``python`` and of each package that counts
+            (`provenance.PACKAGES`); None where it is not installed.
+        machine: ``system``, ``kernel``, ``cpu``, ``cores_usable``, ``memory_total_bytes``, limits
+            of the control group and more, as `machine.describe` finds them.
+        git: ``commit`` of the checkout that measured, and whether its files differed (``dirty``);
+            None: it ran from no checkout.
+        seed: of the run. label: a name for people, such as a release, or None.
+        command: words of the command line. launcher: name of the launcher.
         environments: of each environment that is not the supervisor's own: ``python``,
             ``packages`` (name -> version of everything that is installed there) and their
             ``sha256``.
