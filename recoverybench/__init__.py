@@ -9,6 +9,7 @@ What is public::
     run.trials                         # its trial records
     run.frame()                        # the same as a pandas DataFrame, a row a trial
     rb.write_report([run], "report.html")
+    rb.compare("results/base", "results/new").cells
 
 Nothing is imported before it is used: `import recoverybench` costs next to nothing.
 """
@@ -20,14 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recoverybench.campaign.campaign import run
+    from recoverybench.compare import compare
     from recoverybench.report import write_report
     from recoverybench.results.store import load
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "load", "run", "write_report"]
+__all__ = ["__version__", "compare", "load", "run", "write_report"]
 
 _HOME = {
+    "compare": "recoverybench.compare",
     "load": "recoverybench.results.store",
     "run": "recoverybench.campaign.campaign",
     "write_report": "recoverybench.report",

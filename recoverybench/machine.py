@@ -67,6 +67,7 @@ def memory_for_work_bytes(root: Path = _ROOT) -> int:
 def describe(root: Path = _ROOT) -> dict[str, Any]:
     """The host as plain JSON data; a value the system does not give is None."""
     return {
+        "platform": os.environ.get("JAX_PLATFORMS", "").split(",")[0] or "cpu",
         "system": _platform.system(),
         "kernel": _platform.release(),
         "architecture": _platform.machine(),

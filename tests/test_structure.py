@@ -42,8 +42,9 @@ RANKS = (
     WORDS,
     ("plan", "analysis"),
     ("results",),
-    ("stats", "soaks", "damage", "reads", "blocks"),
+    ("stats", "soaks", "damage", "reads", "blocks", "effects"),
     ("report", "terminal"),
+    ("compare",),
     ("cli", "__main__"),
 )
 """From the journals to the reader: a part imports none of a later rank."""

@@ -29,6 +29,7 @@ from recoverybench.campaign import cache, interrupts
 from recoverybench.campaign.bench import Bench, platform_name, worker_environment
 from recoverybench.campaign.cache import Keys
 from recoverybench.campaign.design import Place, ended, next_places
+from recoverybench.campaign.fingerprints import fingerprints
 from recoverybench.campaign.fit import check_fit
 from recoverybench.campaign.reference import reference_for
 from recoverybench.campaign.trial import Directories, Plan, parts, run_job
@@ -196,6 +197,7 @@ def _open(
         command=command,
         launcher=launcher,
         label=label,
+        workloads=fingerprints(suite),
         environments=prepared.as_dict(),
     )
     return RunDir.create(Path(out), info), ()

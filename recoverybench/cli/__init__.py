@@ -32,6 +32,7 @@ VERBS = {
     "show": "Show a run as a table, or one of its trials as a timeline.",
     "report": "Write runs as one HTML file that works with no network.",
     "export": "Write the trials of runs as one table: CSV, JSON or Parquet.",
+    "compare": "Compare two runs or releases, and say what got worse.",
     "list": "List what a suite can name.",
     "doctor": "Say what works on this machine, and what is missing.",
 }
@@ -83,8 +84,8 @@ def group(ctx: click.Context) -> None:
     Runs real distributed JAX training, breaks it on purpose, times every phase of the
     recovery, and proves that the recovered training is still the same training.
 
-    Exit codes: 0 done; 1 done, and something is wrong (with --strict); 2 the input is unusable;
-    3 the harness itself failed; 130 interrupted.
+    Exit codes: 0 done; 1 done, and something is wrong (with --strict or --fail-on); 2 the input
+    is unusable; 3 the harness itself failed; 130 interrupted.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

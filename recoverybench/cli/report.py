@@ -74,6 +74,23 @@ def write_new(runs: Sequence[Run], out: Path | None, option: str = "--out") -> P
         raise
 
 
+def write_text_new(text: str, out: Path, option: str = "--out") -> Path:
+    """Write a text into a file that did not exist.
+
+    Raises:
+        UsageError: `out` exists, or cannot be written.
+    """
+    from recoverybench.results.store import replace_file
+
+    path = _claim(out, option)
+    try:
+        replace_file(path, text.encode("utf-8", "backslashreplace"))
+    except BaseException:
+        path.unlink(missing_ok=True)  # it is ours, and empty
+        raise
+    return path
+
+
 def check_new(out: Path | None, option: str = "--out") -> None:
     """Raise the `UsageError` that `write_new` would, before anything is measured."""
     if out is not None:

@@ -1,0 +1,149 @@
+"""A comparison in words: the lines that its text, Markdown and HTML forms share."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Final
+
+from recoverybench.compare.model import CellComparison, Comparison, Facts, OutcomeChange, Rate, Row
+from recoverybench.effects import ENOUGH
+from recoverybench.labels import NONE, outcome_name, phase_name, seconds
+
+VERDICTS: Final = (
+    "worse",
+    "better",
+    "same",
+    "inconclusive",
+    "negligible",
+    "no base",
+    "no new",
+)
+"""In the order in which they are counted."""
+
+_QUANTITIES: Final = {"recovery_s": "recovery", "time_to_progress_s": "to progress"}
+
+
+def quantity_name(quantity: str) -> str:
+    """A quantity as it is written."""
+    return _QUANTITIES.get(quantity) or phase_name(quantity)
+
+
+def answer(comparison: Comparison) -> str:
+    """The answer, as one sentence."""
+    cells = comparison.cells
+    if not cells:
+        return "Nothing could be compared: no cell is on both sides under the same conditions."
+    counts = Counter(cell.verdict for cell in cells)
+    parts = [f"{counts[v]} {v}" for v in VERDICTS if counts[v]]
+    said = f"{len(cells)} {_cells(len(cells))} compared: {', '.join(parts)}."
+    phases = sum(row.verdict == "worse" for cell in cells for row in cell.rows[1:])
+    if phases and not counts["worse"]:
+        said += f" No recovery time is worse, but {phases} of their parts."
+    if comparison.not_compared:
+        count = len(comparison.not_compared)
+        said += f" {count} {_cells(count)} not compared."
+    return said
+
+
+def side_line(what: str, facts: Facts) -> str:
+    """One side on one line."""
+    runs = ", ".join(facts.runs) if len(facts.runs) <= 3 else f"{len(facts.runs)} runs"
+    load = "" if facts.load is None else f", load {facts.load:.1f}"
+    return f"{what}: {facts.name} ({runs}; {facts.trials} trials{load})"
+
+
+def version_lines(comparison: Comparison) -> list[str]:
+    """What differs between the sides, and is what is being compared."""
+    return [f"{name} {a} -> {b}" for name, (a, b) in comparison.versions.items()]
+
+
+def change_line(change: OutcomeChange) -> str:
+    """A new outcome on one line."""
+    what = {
+        "divergence": "training is no longer the same",
+        "broken": "it always recovered, and never does now",
+        "lost": "trials that no longer recover",
+    }[change.kind]
+    count, of = change.new
+    return (
+        f"{change.label}: {outcome_name(change.outcome)} in {count} of {of} trials, "
+        f"in none of {change.base[1]} before ({what})"
+    )
+
+
+def median_text(row: Row, side: int) -> str:
+    """The median of one side; ``> 60 s`` where it lies beyond the deadline."""
+    found = row.effect
+    if found is None:
+        return NONE
+    value, bound = (
+        (found.base_median, found.base_bound) if side == 0 else (found.new_median, found.new_bound)
+    )
+    if value is not None:
+        return seconds(value)
+    return NONE if bound is None else f"> {seconds(bound)}"
+
+
+def ratio_text(row: Row) -> str:
+    """New over base: ``1.21``."""
+    found = row.effect
+    return NONE if found is None or found.ratio is None else f"{found.ratio:.2f}"
+
+
+def interval_text(row: Row) -> str:
+    """The interval of the ratio: ``1.05 to 1.40``."""
+    found = row.effect
+    if found is None or found.interval is None:
+        return NONE
+    interval = found.interval
+    covers = "" if interval.confidence >= ENOUGH else f" ({100 * interval.confidence:.0f} %)"
+    return f"{_factor(interval.low)} to {_factor(interval.high)}{covers}"
+
+
+def _factor(value: float) -> str:
+    return f"{value:.2f}" if math.isfinite(value) else "any"
+
+
+def p_text(p: float | None) -> str:
+    """A probability with two digits that count: ``0.031``, ``< 0.001``."""
+    if p is None:
+        return NONE
+    return "< 0.001" if p < 0.001 else f"{p:.2g}"
+
+
+def detectable_text(row: Row) -> str:
+    """The smallest slowdown that these trials could have shown: ``+20 %``, or ``none``."""
+    if row.effect is None or row.p_adjusted is None:
+        return NONE
+    if row.detectable is None:
+        return "nothing"
+    return f"+{100 * (row.detectable - 1):.0f} %"
+
+
+def rate_text(rate: Rate) -> str:
+    """Recovered trials on both sides: ``5/5 -> 4/5``, once where they agree."""
+    before, after = (f"{k}/{n}" for k, n in (rate.base, rate.new))
+    return before if before == after else f"{before} -> {after}"
+
+
+def basis(comparison: Comparison) -> str:
+    """What the verdicts rest on, in two sentences."""
+    margin = 100 * comparison.margin
+    return (
+        f"Worse or better: the {comparison.tests} tests of this table together would say so "
+        f"falsely in at most {100 * comparison.alpha:.0f} of 100 comparisons in which nothing "
+        f"has changed, and the medians differ by more than {margin:.0f} %. Same: the whole "
+        f"{100 * comparison.confidence:.0f} % interval of the ratio lies within {margin:.0f} %. "
+        "Inconclusive is neither: more trials would tell. The last column is the smallest slowdown "
+        "that this many trials would show four times of five."
+    )
+
+
+def shown_rows(cell: CellComparison) -> list[Row]:
+    """The rows that a person wants to see: all but the negligible ones."""
+    return [row for row in cell.rows if row.verdict != "negligible"]
+
+
+def _cells(count: int) -> str:
+    return "cell" if count == 1 else "cells"

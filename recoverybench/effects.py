@@ -1,0 +1,325 @@
+"""Two samples of one quantity, base and new: their ratio, its interval, and whether chance explains
+it. Pure; scipy is imported when a test is made.
+
+A trial that was not back at its deadline enters as longer than every time that was measured.
+
+* The test is Mann and Whitney's, two-sided and exact: by its null distribution where no two values
+  are equal, by every permutation where some are and the samples are small, and by the normal
+  approximation with its correction for ties only beyond that.
+* The interval is of the factor between the two distributions (which is the ratio of their medians
+  where only the scale differs): the test inverted, that is, a pair of order statistics of all
+  ratios new / base (Hodges and Lehmann 1963; Bauer 1972). What it covers is exact and is stated
+  with it. A bootstrap of the ratio of two medians covers 95 % only on paper; docs/statistics.md
+  has the measurement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from statistics import NormalDist, fmean
+from typing import Final
+
+from recoverybench.stats import Interval, quantile
+
+_PERMUTATIONS: Final = 20_000
+"""Up to so many a test with ties looks at every one: all samples of up to 8 values a side."""
+
+_EXACT: Final = 50
+"""Values of a side up to which the null distribution is counted out."""
+
+ENOUGH: Final = 0.945
+"""What an interval must cover to be called one of 95 %: an exact one cannot hit that."""
+
+_POWER: Final = 0.8
+_RANK_EFFICIENCY: Final = 3 / math.pi
+"""Of Mann and Whitney's test against the t test on normal data (Hodges and Lehmann 1956)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Values of one quantity on one side.
+
+    Attributes:
+        times: seconds.
+        censored: seconds at which a trial was given up: its time is longer than that.
+    """
+
+    times: tuple[float, ...]
+    censored: tuple[float, ...] = ()
+
+    @property
+    def values(self) -> list[float]:
+        """Every value in order; a censored one is infinite."""
+        return [*sorted(self.times), *[math.inf] * len(self.censored)]
+
+    @property
+    def median(self) -> float | None:
+        """Seconds; None: there is no value, or it lies beyond the deadline (see `bound`)."""
+        values = self.values
+        if not values:
+            return None
+        low, high = values[(len(values) - 1) // 2], values[len(values) // 2]
+        return None if math.isinf(high) else quantile([low, high], 0.5)
+
+    @property
+    def bound(self) -> float | None:
+        """What the median is longer than, where it lies beyond the deadline."""
+        return min(self.censored) if self.censored and self.median is None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What two samples say about the difference between their sides.
+
+    Attributes:
+        base_median, new_median: seconds; None: beyond the deadline, or no value.
+        base_bound, new_bound: what such a median is longer than.
+        ratio: of the medians, new over base; None: one of them is not known, or the base's is 0.
+        interval: of the factor between the sides; None: one side has no value, or a time of 0.
+        p: two-sided, of the hypothesis that both sides are alike; None: one side has no value.
+        least_p: the smallest p that samples of these sizes can give.
+        spread: standard deviation of the logarithm of the times within a side, both sides pooled;
+            None: not to be had from so few values.
+        base_n, new_n: values on either side.
+        base_bimodal, new_bimodal: the times come in two groups, see `bimodal`.
+    """
+
+    base_median: float | None
+    new_median: float | None
+    base_bound: float | None
+    new_bound: float | None
+    ratio: float | None
+    interval: Interval | None
+    p: float | None
+    least_p: float
+    spread: float | None
+    base_n: int
+    new_n: int
+    base_bimodal: bool
+    new_bimodal: bool
+
+
+def effect(base: Sample, new: Sample, *, confidence: float = 0.95) -> Effect:
+    """Compare two samples.
+
+    Args:
+        base, new: of one quantity, times of at least 0.
+        confidence: of the interval; few values reach less, and the interval says what it covers.
+    """
+    a, b = base.values, new.values
+    medians = base.median, new.median
+    ratio = None
+    if medians[0] and medians[1] is not None:
+        ratio = medians[1] / medians[0]
+    return Effect(
+        base_median=medians[0],
+        new_median=medians[1],
+        base_bound=base.bound,
+        new_bound=new.bound,
+        ratio=ratio,
+        interval=ratio_interval(a, b, confidence),
+        p=rank_test(a, b),
+        least_p=2 / math.comb(len(a) + len(b), len(a)) if a and b else 1.0,
+        spread=_spread(base.times, new.times),
+        base_n=len(a),
+        new_n=len(b),
+        base_bimodal=bimodal(base.times),
+        new_bimodal=bimodal(new.times),
+    )
+
+
+def rank_test(base: Sequence[float], new: Sequence[float]) -> float | None:
+    """Two-sided p of Mann and Whitney's test; None: one side is empty.
+
+    Args:
+        base, new: in order; infinite where censored, all of these being equal.
+    """
+    if not base or not new:
+        return None
+    from scipy.stats import mannwhitneyu, permutation_test, rankdata
+
+    ranks = rankdata([*base, *new])
+    x, y = ranks[: len(base)], ranks[len(base) :]
+    if len(set(ranks)) == len(ranks):
+        method = "exact" if max(len(x), len(y)) <= _EXACT else "asymptotic"
+        return float(mannwhitneyu(x, y, method=method).pvalue)
+    if len(set(ranks)) == 1:
+        return 1.0
+    if math.comb(len(ranks), len(x)) <= _PERMUTATIONS:
+        found = permutation_test(
+            (x, y), lambda a, b, axis: a.mean(axis) - b.mean(axis), vectorized=True,
+            n_resamples=math.inf,
+        )  # fmt: skip
+        return float(found.pvalue)
+    return float(mannwhitneyu(x, y, method="asymptotic").pvalue)
+
+
+def ratio_interval(
+    base: Sequence[float], new: Sequence[float], confidence: float = 0.95
+) -> Interval | None:
+    """Interval of the factor between two sides: the ratios that `rank_test` would not reject.
+
+    Two censored values are in the ratio 0 to infinity: nothing is known of it. None where a side
+    is empty or holds a 0.
+    """
+    n, m = len(base), len(new)
+    if not n or not m or min(*base, *new) <= 0:
+        return None
+    lows = sorted(0.0 if math.isinf(b) else a / b for b in base for a in new)
+    highs = sorted(math.inf if math.isinf(a) else a / b for b in base for a in new)
+    k, tail = _depth(n, m, (1 - confidence) / 2)
+    return Interval(lows[k], highs[n * m - 1 - k], 1 - 2 * tail)
+
+
+def _depth(n: int, m: int, most: float) -> tuple[int, float]:
+    """How many ratios lie outside each end, and the probability of being beyond that end.
+
+    The largest k with P(U <= k) at most `most`; the outermost ratios where even that of 0 is more.
+    """
+    if max(n, m) > _EXACT:
+        sd = math.sqrt(n * m * (n + m + 1) / 12)
+        k = max(0, math.floor(n * m / 2 + NormalDist().inv_cdf(most) * sd - 0.5))
+        return k, NormalDist().cdf((k + 0.5 - n * m / 2) / sd)
+    tails = _tails(n, m)
+    k = next((k for k, tail in enumerate(tails) if tail > most), len(tails))
+    return (k - 1, tails[k - 1]) if k else (0, tails[0])
+
+
+@cache
+def _tails(n: int, m: int) -> tuple[float, ...]:
+    """P(U <= k) for k = 0, 1, … where both sides are alike (Mann and Whitney 1947)."""
+    counts = [1]
+    # The generating function is a product of (1 - q^(m + i)) / (1 - q^i), i = 1 … n.
+    for i in range(1, n + 1):
+        longer = counts + [0] * m
+        for at in range(len(longer) - 1, m + i - 1, -1):
+            longer[at] -= longer[at - m - i]
+        for at in range(i, len(longer)):
+            longer[at] += longer[at - i]
+        counts = longer
+    whole = math.comb(n + m, n)
+    return tuple(count / whole for count in accumulate(counts[: n * m // 2 + 1]))
+
+
+def detectable(found: Effect, alpha: float) -> float | None:
+    """The smallest slowdown that samples of these sizes and this spread show with 80 % power.
+
+    From the normal approximation to the power of the t test on logarithms, and the efficiency of
+    the rank test against it.
+
+    Args:
+        found: the two samples. alpha: level of the test, corrected for the table.
+
+    Returns:
+        A ratio above 1; None: no slowdown whatever could have been significant, or the spread is
+        not known.
+    """
+    if found.least_p > alpha or found.spread is None:
+        return None
+    z = NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(_POWER)
+    sizes = (1 / found.base_n + 1 / found.new_n) / _RANK_EFFICIENCY
+    return math.exp(z * found.spread * math.sqrt(sizes))
+
+
+def _spread(*sides: Sequence[float]) -> float | None:
+    logs = [[math.log(t) for t in side if t > 0] for side in sides]
+    freedom = sum(len(side) - 1 for side in logs if side)
+    if freedom < 2:
+        return None
+    total = sum((v - fmean(side)) ** 2 for side in logs if side for v in side)
+    return math.sqrt(total / freedom)
+
+
+def rate_test(base: tuple[int, int], new: tuple[int, int]) -> float | None:
+    """Two-sided p of Fisher's exact test of two rates, each as successes and trials; None: a side
+    has no trial.
+    """
+    if not base[1] or not new[1]:
+        return None
+    from scipy.stats import fisher_exact
+
+    table = [[base[0], base[1] - base[0]], [new[0], new[1] - new[0]]]
+    return float(fisher_exact(table).pvalue)
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Holm's correction (1979): each p as it counts among all of them, in their order."""
+    order = sorted(range(len(ps)), key=ps.__getitem__)
+    found = [0.0] * len(ps)
+    least = 0.0
+    for rank, at in enumerate(order):
+        least = max(least, min(1.0, (len(ps) - rank) * ps[at]))
+        found[at] = least
+    return found
+
+
+def verdict(found: Effect, p_adjusted: float | None, alpha: float, margin: float) -> str:
+    """``worse`` | ``better`` | ``same`` | ``inconclusive``.
+
+    Worse and better need both: a test that chance does not explain, and medians that differ by more
+    than the margin (or one beyond the deadline). Same needs the whole interval, at 95 % or more,
+    within the margin.
+    """
+    low, high = 1 / (1 + margin), 1 + margin
+    interval = found.interval
+    if p_adjusted is not None and p_adjusted < alpha:
+        late = found.base_bound is not None, found.new_bound is not None
+        if late[0] != late[1]:
+            return "worse" if late[1] else "better"
+        if found.ratio is not None and found.ratio > high:
+            return "worse"
+        if found.ratio is not None and found.ratio < low:
+            return "better"
+    if interval is not None and interval.confidence >= ENOUGH:
+        return "same" if low <= interval.low and interval.high <= high else "inconclusive"
+    return "inconclusive"
+
+
+_GROUPS: Final = {
+    8: 0.064,
+    10: 0.091,
+    12: 0.112,
+    15: 0.141,
+    20: 0.169,
+    30: 0.206,
+    50: 0.247,
+    100: 0.280,
+}
+"""Values -> share of the variance that is left within the two groups, which normal data fall below
+in 1 % of cases (benchmarks/statistics.py makes the table).
+"""
+
+_LEAST_GROUP: Final = 0.2
+"""Part of the values that the smaller group holds at least: outliers are no group."""
+
+
+def bimodal(times: Sequence[float]) -> bool:
+    """Whether times come in two groups: cut in two where that leaves the least variance of their
+    logarithms within the parts, it leaves less than it would of normal data 99 times of 100.
+
+    Never for fewer than 8 values.
+    """
+    values = sorted(math.log(t) for t in times if t > 0)
+    n = len(values)
+    if n < min(_GROUPS):
+        return False
+    share = two_groups(values)
+    limit = _GROUPS[max(size for size in _GROUPS if size <= n)]
+    return share is not None and share < limit
+
+
+def two_groups(values: Sequence[float]) -> float | None:
+    """Share of the variance of sorted values that the best cut in two leaves; None: no variance."""
+    n = len(values)
+    centre = fmean(values)
+    total = sum((v - centre) ** 2 for v in values)
+    if total <= 1e-18:
+        return None
+    least = max(2, math.ceil(_LEAST_GROUP * n))
+    sums = [0.0, *accumulate(v - centre for v in values)]
+    between = max(sums[k] ** 2 / k + sums[k] ** 2 / (n - k) for k in range(least, n - least + 1))
+    return max(0.0, 1 - between / total)
