@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import attrgetter
+from operator import attrgetter, itemgetter, methodcaller
 from typing import TYPE_CHECKING, Any
 
 from recoverybench.cells import FACTORS, Cell
@@ -38,13 +38,20 @@ class Column:
     """One column.
 
     Attributes:
-        dtype: its type in pandas. of: its value in a record. meaning: for people; empty: that of
-            the record's field, or the cell's factor, of the same name.
+        dtype: its type in pandas. of: its value in what `source` takes from a record.
+        meaning: for people; empty: that of the record's field, or the cell's factor, of the same
+            name.
+        source: what several columns are taken from; None: the record itself.
     """
 
     dtype: str
-    of: Value
+    of: Callable[[Any], Any]
     meaning: str = ""
+    source: Value | None = None
+
+    def value(self, record: TrialRecord) -> Any:
+        """Its value in a record."""
+        return self.of(record if self.source is None else self.source(record))
 
 
 def _fields(dtype: str, *names: str) -> dict[str, Column]:
@@ -56,23 +63,16 @@ def _factor(name: str) -> Column:
     dtype = "Int64" if name in ("interval", "victim") else "float64"
     text = name not in ("interval", "victim", "heartbeat_s", "watchdog_s", "watchdog_factor")
     meaning = "the worker that the cell asks to break; null: the seed chose" * (name == "victim")
-    return Column("str" if text else dtype, attrgetter(f"cell.{name}"), meaning)
+    return Column("str" if text else dtype, attrgetter(name), meaning, _CELL)
 
 
-def _evidence(name: str) -> Value:
-    def of(record: TrialRecord) -> float | None:
-        for evidence in record.detection_evidence:
-            if evidence.mechanism == name:
-                return evidence.after_s
-        return None
-
-    return of
+def _noticed(record: TrialRecord) -> dict[str, float]:
+    """Mechanism -> seconds until it noticed, the first time."""
+    return {e.mechanism: e.after_s for e in reversed(record.detection_evidence)}
 
 
-def _entry(table: str, name: str) -> Value:
-    """A value of a mapping in the record, None where it is not there."""
-    mapping = attrgetter(table)
-    return lambda record: mapping(record).get(name)
+_CELL, _PHASES, _INSTANTS, _VERIFY = map(attrgetter, ("cell", "phases", "milestones", "verify"))
+_LOAD, _MEMORY = map(attrgetter, ("load", "memory_available_bytes"))
 
 
 def _verify(name: str, absent: int | None) -> Column:
@@ -80,8 +80,9 @@ def _verify(name: str, absent: int | None) -> Column:
     floats = ("tolerance", "largest_difference")
     return Column(
         kinds.get(name, "float64" if name in floats else "Int64"),
-        lambda r: absent if r.verify is None else getattr(r.verify, name),
+        lambda verify: absent if verify is None else getattr(verify, name),
         f"`{name}` of `verify`",
+        _VERIFY,
     )
 
 
@@ -108,7 +109,7 @@ _START, _END = "when the trial began", "when the trial was over"
 COLUMNS: dict[str, Column] = {
     **_fields("str", "trial"),
     **{name: _factor(name) for name in FACTORS},
-    "cell": Column("str", lambda r: _key(r.cell), "all factors in one text, the same for one cell"),
+    "cell": Column("str", _key, "all factors in one text, the same for one cell", _CELL),
     **_fields("Int64", "rep", "seed"),
     **_fields("str", "outcome"),
     "recovered": Column("bool", lambda r: r.outcome == "recovered", "whether `outcome` is that"),
@@ -116,14 +117,17 @@ COLUMNS: dict[str, Column] = {
     "broken": Column("Int64", attrgetter("victim"), "the worker that was broken"),
     **_fields("float64", "recovery_s", "time_to_progress_s", "unattributed_s", "verify_s"),
     **{
-        f"phase_{name}_s": Column("float64", _entry("phases", name), f"phase `{name}`")
+        f"phase_{name}_s": Column("float64", methodcaller("get", name), f"phase `{name}`", _PHASES)
         for name in SHOWN_PHASES
     },
     **_fields("Int64", "step_before", "restored_step", "lost_steps"),
     **_fields("str", "detected_by"),
     **{
         f"evidence_{name}_s": Column(
-            "float64", _evidence(name), f"seconds until `{name}` noticed, the first time"
+            "float64",
+            methodcaller("get", name),
+            f"seconds until `{name}` noticed, the first time",
+            _noticed,
         )
         for name in EVIDENCE
     },
@@ -157,18 +161,14 @@ COLUMNS: dict[str, Column] = {
     "t_inject_ns": Column("Int64", attrgetter("t_inject"), "`t_inject`"),
     **{
         f"milestone_{name}_ns": Column(
-            "Int64", _entry("milestones", name), f"instant of milestone `{name}`"
+            "Int64", methodcaller("get", name), f"instant of milestone `{name}`", _INSTANTS
         )
         for name in MILESTONES
     },
-    "load_start": Column("float64", lambda r: r.load[0], f"1-minute load average {_START}"),
-    "load_end": Column("float64", lambda r: r.load[1], f"1-minute load average {_END}"),
-    "memory_start_bytes": Column(
-        "Int64", lambda r: r.memory_available_bytes[0], f"available memory {_START}"
-    ),
-    "memory_end_bytes": Column(
-        "Int64", lambda r: r.memory_available_bytes[1], f"available memory {_END}"
-    ),
+    "load_start": Column("float64", itemgetter(0), f"1-minute load average {_START}", _LOAD),
+    "load_end": Column("float64", itemgetter(1), f"1-minute load average {_END}", _LOAD),
+    "memory_start_bytes": Column("Int64", itemgetter(0), f"available memory {_START}", _MEMORY),
+    "memory_end_bytes": Column("Int64", itemgetter(1), f"available memory {_END}", _MEMORY),
     **_fields("float64", "wall_s", "window_s", "steady_step_s"),
     **_fields("bool", "simulated"),
     **_fields("Int64", "workers"),
@@ -197,7 +197,7 @@ COLUMNS: dict[str, Column] = {
 
 def row(record: TrialRecord) -> dict[str, Any]:
     """One trial, flat: a value for each of `COLUMNS`, None where there is none."""
-    return {name: column.of(record) for name, column in COLUMNS.items()}
+    return {name: column.value(record) for name, column in COLUMNS.items()}
 
 
 def rows(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
@@ -247,8 +247,13 @@ def table(runs: Sequence[Run]) -> pd.DataFrame:
         pairs = zip(runs, known, strict=True)
         found = [of[t.cell.environment][package] for run, of in pairs for t in run.trials]
         data[name] = _array(found, "str")
+    sources: dict[Value | None, list[Any]] = {None: trials}
     for name, of_trial in COLUMNS.items():
-        data[name] = _array(list(map(of_trial.of, trials)), of_trial.dtype)
+        source = of_trial.source
+        if source not in sources:
+            assert source is not None
+            sources[source] = list(map(source, trials))
+        data[name] = _array(list(map(of_trial.of, sources[source])), of_trial.dtype)
     return pd.DataFrame(data)
 
 
