@@ -10,6 +10,7 @@ from typing import Final
 from markupsafe import Markup, escape
 
 from recoverybench.compare.model import Comparison, Row
+from recoverybench.terminal.text import clean
 
 _WIDTH: Final = 1000
 _LEFT: Final = 300
@@ -94,10 +95,11 @@ def _axis(lines: Sequence[_Line], margin: float) -> tuple[float, float]:
 
 def _drawn(line: _Line, y: float, place: Callable[[float], float]) -> str:
     colour = _COLOURS.get(line.verdict, "var(--soft)")
-    label = line.label if len(line.label) <= 42 else line.label[:41] + "…"
+    whole = clean(line.label)
+    label = whole if len(whole) <= 42 else whole[:41] + "…"
     parts = [
         f'<text x="{_LEFT - 14}" y="{y + 5:.1f}" text-anchor="end" class="name">'
-        f"{escape(label)}<title>{escape(line.label)}</title></text>"
+        f"{escape(label)}<title>{escape(whole)}</title></text>"
     ]
     if line.low is not None and line.high is not None:
         ends = place(line.low), place(line.high)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -11,12 +12,17 @@ from recoverybench import __version__
 from recoverybench.compare import words
 from recoverybench.compare.forest import forest
 from recoverybench.compare.model import Comparison
+from recoverybench.terminal.text import clean
 
 
 def to_html(comparison: Comparison) -> str:
     """The page. Every string of a run is text in it, wherever it stands."""
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
     )
     template = environment.from_string(_text("recoverybench.compare", "compare.html.j2"))
     page: str = template.render(
@@ -36,6 +42,11 @@ def to_html(comparison: Comparison) -> str:
         skipped=(*comparison.base.skipped, *comparison.new.skipped),
     )
     return page
+
+
+def _visible(value: Any) -> Any:
+    """Text of a run with its control characters as escapes; markup of ours as it is."""
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _text(package: str, name: str) -> str:

@@ -1,0 +1,150 @@
+"""The statistics of comparisons, tried on data whose truth is known; writes docs/statistics.md's
+tables as Markdown. Takes about five minutes: `python benchmarks/statistics.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from recoverybench.effects import Sample, effect, holm, rank_test, ratio_interval, two_groups
+from recoverybench.stats import median_interval, wilson
+
+SIZES = (3, 5, 10, 20, 30)
+TRUTH = 1.3
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    lines = ["| " + " | ".join(heads) + " |"]
+    lines.append("|" + "|".join("---" for _ in lines[0].split("|")[1:-1]) + "|")
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+SHAPES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "log-normal, 25 %": lambda rng, n: rng.lognormal(0, 0.25, n),
+    "1 + exponential": lambda rng, n: 1 + rng.exponential(0.5, n),
+    "two groups": lambda rng, n: rng.lognormal(0, 0.05, n) * np.where(rng.random(n) < 0.7, 1, 1.5),
+}
+
+
+def coverage(count: int = 4000) -> str:
+    """Of the ratio's interval, and of the bootstraps that it was chosen over."""
+    rows = []
+    for shape, draw in SHAPES.items():
+        for n in SIZES:
+            rng = np.random.default_rng(n)
+            exact = stated = percentile = smooth = 0.0
+            for _ in range(count):
+                base, new = draw(rng, n), TRUTH * draw(rng, n)
+                found = ratio_interval(sorted(base.tolist()), sorted(new.tolist()))
+                assert found is not None
+                exact += found.low <= TRUTH <= found.high
+                stated += found.confidence
+                percentile += covers(base, new, rng, smoothed=False)
+                smooth += covers(base, new, rng, smoothed=True)
+            rows.append(
+                [shape, n, *(f"{100 * v / count:.1f}" for v in (stated, exact, percentile, smooth))]
+            )
+    heads = ["data", "n a side", "stated, %", "covered, %", "percentile", "smoothed"]
+    return table(heads, rows)
+
+
+def covers(base: np.ndarray, new: np.ndarray, rng: np.random.Generator, *, smoothed: bool) -> bool:
+    """Whether a bootstrap interval of the ratio of medians (600 resamples) holds the truth."""
+    logs = []
+    for side in (base, new):
+        values = np.log(side)
+        drawn = values[rng.integers(0, len(values), (600, len(values)))]
+        if smoothed:  # a normal kernel of Silverman's width
+            width = 0.9 * values.std(ddof=1) * len(values) ** -0.2
+            drawn = drawn + rng.normal(0, width, drawn.shape)
+        logs.append(np.median(drawn, axis=1))
+    low, high = np.quantile(logs[1] - logs[0], (0.025, 0.975))
+    return bool(low <= math.log(TRUTH) <= high)
+
+
+def intervals(count: int = 20_000) -> str:
+    """Of a median, and of a rate (averaged over rates from 0 to 1)."""
+    rng = random.Random(0)
+    rows = []
+    for n in SIZES:
+        hits = stated = rates = 0.0
+        for _ in range(count):
+            found = median_interval(sorted(rng.expovariate(1) for _ in range(n)))
+            hits += found.low <= math.log(2) <= found.high
+            stated += found.confidence
+            p = rng.random()
+            rate = wilson(sum(rng.random() < p for _ in range(n)), n)
+            rates += rate.low <= p <= rate.high
+        rows.append([n, *(f"{100 * v / count:.1f}" for v in (stated, hits, rates))])
+    return table(["n", "median: stated, %", "covered, %", "Wilson (95), covered, %"], rows)
+
+
+def power(count: int = 1500) -> str:
+    """Against a slowdown of 20 %, for one test and for a table of 30."""
+    rows = []
+    for spread in (0.03, 0.06, 0.12, 0.25):
+        for n in (5, 10, 20, 30):
+            rng = np.random.default_rng(n)
+            single = many = 0
+            for _ in range(count):
+                p = rank_test(
+                    rng.lognormal(0, spread, n).tolist(),
+                    rng.lognormal(math.log(1.2), spread, n).tolist(),
+                )
+                assert p is not None
+                single += p < 0.05
+                many += p < 0.05 / 30
+            rows.append(
+                [f"{100 * spread:.0f} %", n, f"{single / count:.2f}", f"{many / count:.2f}"]
+            )
+    heads = ["spread", "n a side", "power, one test", "power, first of 30 tests"]
+    return table(heads, rows)
+
+
+def alarms(count: int = 2000) -> str:
+    """False alarms of a whole table: 3 cells, 10 quantities each that hang together."""
+    rows = []
+    for n in SIZES:
+        rng = np.random.default_rng(n)
+        found = verdicts = 0
+        for _ in range(count):
+            ps, ratios = [], []
+            for _ in range(3):
+                common = rng.normal(0, 0.1, 2 * n)
+                for _ in range(10):
+                    values = np.exp(common + rng.normal(0, 0.1, 2 * n)).tolist()
+                    one = effect(Sample(tuple(values[:n])), Sample(tuple(values[n:])))
+                    assert one.p is not None and one.ratio is not None
+                    ps.append(one.p)
+                    ratios.append(one.ratio)
+            wrong = [p < 0.05 for p in holm(ps)]
+            found += any(wrong)
+            verdicts += any(
+                w and not 1 / 1.1 <= r <= 1.1 for w, r in zip(wrong, ratios, strict=True)
+            )
+        rows.append([n, f"{100 * found / count:.2f}", f"{100 * verdicts / count:.2f}"])
+    return table(["n a side", "a significant test, %", "a worse or better, %"], rows)
+
+
+def groups(count: int = 40_000) -> str:
+    """Share of the variance that a cut leaves of normal data, 1 % quantile (`effects._GROUPS`)."""
+    rows = []
+    for n in (8, 10, 12, 15, 20, 30, 50, 100):
+        rng = np.random.default_rng(n)
+        found = [two_groups(sorted(rng.normal(size=n).tolist())) for _ in range(count)]
+        rows.append([n, f"{np.quantile([f for f in found if f is not None], 0.01):.3f}"])
+    return table(["n", "share"], rows)
+
+
+def main() -> None:
+    for make in (alarms, coverage, intervals, power, groups):
+        print(f"{(make.__doc__ or '').splitlines()[0]}\n\n{make()}\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
