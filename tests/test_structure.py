@@ -84,6 +84,9 @@ PURE = (
     "recoverybench.external.timeline",
     "recoverybench.records",
     "recoverybench.stats",
+    "recoverybench.stats.intervals",
+    "recoverybench.stats.summary",
+    "recoverybench.stats.survival",
 )
 IMPURE_IMPORTS = {"subprocess", "socket", "time", "random", "signal", "threading", "tempfile"}
 

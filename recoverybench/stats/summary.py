@@ -1,40 +1,29 @@
 """Per cell: how often it recovered, and how long that took. Pure; needs only the records.
 
-Times are of recovered trials only, so the rate of recovery always stands beside them. A
-trial that was not back at the deadline is right-censored: its time is not known, only that
-it is longer; it is counted in `censored` and never dropped from the rate.
+Phases and spreads are of recovered trials only, so the rate of recovery always stands beside
+them. A trial that was not back at the deadline is right-censored: its time is not known, only
+that it is longer. It is never dropped: it is in the rate, and in the medians `recovery` and
+`progress`.
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Final
 
 from recoverybench.cells import Cell
 from recoverybench.records import TrialRecord
+from recoverybench.stats.intervals import Interval, median_interval, quantile, wilson
+from recoverybench.stats.survival import Survival, survival
 from recoverybench.vocabulary import OUTCOMES, SHOWN_PHASES
 
 CENSORED: Final = ("timeout", "undetected")
 """Outcomes that mean: not back at the deadline."""
 
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A confidence interval.
-
-    Attributes:
-        low, high: its ends.
-        confidence: what it really covers. For a median of few values no interval reaches
-            what was asked for; then this is the most that they give.
-    """
-
-    low: float
-    high: float
-    confidence: float
+UNJUDGED: Final = ("invalid", "no_effect")
+"""Outcomes that say nothing about recovery."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +62,11 @@ class CellSummary:
         judged: trials that say something about recovery: all but the `invalid` ones and
             those with `no_effect`, in which there was nothing to recover from.
         rate: `recovered` of `judged`, Wilson's interval; None if nothing could be judged.
+        rates: outcome -> Wilson's interval of how often it occurs, for those that occurred:
+            ``invalid`` and ``no_effect`` of all trials, the others of the judged ones.
         censored: trials that were not back at the deadline.
+        recovery, progress: recovery time and time to progress of the trials that recovered and
+            of those that were not back at the deadline; None if there is neither.
         recovery_s, time_to_progress_s, unattributed_s, verify_s, lost_steps: over the
             recovered trials; None if there is none.
         phases: phase -> the same, in their order, those that occurred.
@@ -85,7 +78,10 @@ class CellSummary:
     recovered: int
     judged: int
     rate: Interval | None
+    rates: dict[str, Interval]
     censored: int
+    recovery: Survival | None
+    progress: Survival | None
     recovery_s: Spread | None
     time_to_progress_s: Spread | None
     unattributed_s: Spread | None
@@ -94,24 +90,40 @@ class CellSummary:
     phases: dict[str, Spread]
 
 
-def summarise(records: Iterable[TrialRecord], confidence: float = 0.95) -> list[CellSummary]:
+def summarise(
+    records: Iterable[TrialRecord], confidence: float = 0.95, *, deadline_s: float | None = None
+) -> list[CellSummary]:
     """One summary a cell, in the order in which the cells first appear.
 
     A factor that is None is a value like any other: no cell is left out.
+
+    Args:
+        records: of trials of one suite.
+        confidence: of the intervals.
+        deadline_s: how long a trial was waited for, `Suite.deadline_s`. None: it is not known,
+            only that every time that was measured lies before it.
     """
     by_cell: dict[Cell, list[TrialRecord]] = defaultdict(list)
     for record in records:
         by_cell[record.cell].append(record)
-    return [_summary(cell, trials, confidence) for cell, trials in by_cell.items()]
+    return [_summary(cell, trials, confidence, deadline_s) for cell, trials in by_cell.items()]
 
 
-def _summary(cell: Cell, trials: Sequence[TrialRecord], confidence: float) -> CellSummary:
+def _summary(
+    cell: Cell, trials: Sequence[TrialRecord], confidence: float, deadline_s: float | None
+) -> CellSummary:
     counts = {name: sum(t.outcome == name for t in trials) for name in OUTCOMES}
     back = [trial for trial in trials if trial.outcome == "recovered"]
-    judged = len(trials) - counts["invalid"] - counts["no_effect"]
+    judged = len(trials) - sum(counts[name] for name in UNJUDGED)
+    late = sum(counts[name] for name in CENSORED)
 
     def of(name: str) -> Spread | None:
         return spread((getattr(trial, name) for trial in back), confidence)
+
+    def whole(name: str) -> Survival | None:
+        times = [s for s in (getattr(trial, name) for trial in back) if s is not None]
+        waited_s = max(times, default=0.0) if deadline_s is None else deadline_s
+        return survival(times, [waited_s] * late, confidence)
 
     phases = {
         phase: values
@@ -125,7 +137,14 @@ def _summary(cell: Cell, trials: Sequence[TrialRecord], confidence: float) -> Ce
         recovered=len(back),
         judged=judged,
         rate=wilson(len(back), judged, confidence) if judged else None,
-        censored=sum(counts[name] for name in CENSORED),
+        rates={
+            name: wilson(count, len(trials) if name in UNJUDGED else judged, confidence)
+            for name, count in counts.items()
+            if count
+        },
+        censored=late,
+        recovery=whole("recovery_s"),
+        progress=whole("time_to_progress_s"),
         recovery_s=of("recovery_s"),
         time_to_progress_s=of("time_to_progress_s"),
         unattributed_s=of("unattributed_s"),
@@ -150,49 +169,3 @@ def spread(values: Iterable[float | None], confidence: float = 0.95) -> Spread |
         maximum=ordered[-1],
         interval=median_interval(ordered, confidence),
     )
-
-
-def quantile(ordered: Sequence[float], q: float) -> float:
-    """Quantile of sorted values, linear between neighbours (the default of numpy and R)."""
-    at = q * (len(ordered) - 1)
-    below = math.floor(at)
-    above = min(below + 1, len(ordered) - 1)
-    low, high = ordered[below], ordered[above]
-    # Held inside its neighbours: rounding may put the sum a bit beyond one of them.
-    return min(max(low + (high - low) * (at - below), low), high)
-
-
-def median_interval(ordered: Sequence[float], confidence: float = 0.95) -> Interval:
-    """Interval of the median of sorted values, from the k-th smallest to the k-th largest.
-
-    The narrowest that covers `confidence`, and if none does, the whole range. What it covers
-    is exact for any continuous distribution: with n = 3 the range covers 75 %, with 6 it
-    covers 97 %.
-    """
-    n = len(ordered)
-    tail, k = 0.5**n, 1
-    while 2 * (k + 1) <= n + 1:
-        wider = tail + _half_and_half(n, k)
-        if 1 - 2 * wider < confidence:
-            break
-        tail, k = wider, k + 1
-    return Interval(ordered[k - 1], ordered[n - k], max(0.0, 1 - 2 * tail))
-
-
-def _half_and_half(n: int, k: int) -> float:
-    """Probability of k heads in n tosses; by logarithms, as the counts outgrow a float."""
-    log = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-    return math.exp(log - n * math.log(2))
-
-
-def wilson(successes: int, n: int, confidence: float = 0.95) -> Interval:
-    """Wilson's score interval of a rate; `n` at least 1."""
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    rate = successes / n
-    scale = 1 + z * z / n
-    centre = (rate + z * z / (2 * n)) / scale
-    half = z * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / scale
-    # The ends are exact where all or none succeeded; rounding would leave 1e-17 there.
-    low = 0.0 if successes == 0 else centre - half
-    high = 1.0 if successes == n else centre + half
-    return Interval(low, high, confidence)
