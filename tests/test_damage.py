@@ -25,6 +25,7 @@ from recoverybench.faults._contents import Contents
 from recoverybench.faults._damage import Damage
 from recoverybench.faults.cache_corrupt import CacheCorrupt
 from recoverybench.faults.cache_lost import CacheLost
+from recoverybench.launchers import local
 from recoverybench.protocol import JobSpec
 
 NEWEST, OLDER, NEWER = 10, 5, 15
@@ -73,7 +74,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reader() -> Iterator[Contents]:
-    with Contents() as contents:
+    launcher = local.create({}, Path(os.devnull))
+    with Contents(launcher) as contents:
         yield contents
 
 

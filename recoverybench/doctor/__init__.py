@@ -33,6 +33,7 @@ CHECKS: tuple[tuple[str, Examine], ...] = (
     ("nftables", rights.nftables),
     ("storage gate", rights.storage_gate),
     ("control groups", rights.control_groups),
+    ("releases", software.releases),
     ("browser", software.browser),
 )
 """Every check by its name, in the order in which they are shown."""

@@ -11,8 +11,11 @@ import sys
 from importlib import metadata
 
 from recoverybench import leftovers as left_behind
+from recoverybench.campaign import cache
 from recoverybench.doctor.check import Check
-from recoverybench.errors import HarnessError
+from recoverybench.environments import uv
+from recoverybench.environments.make import MARK
+from recoverybench.errors import HarnessError, UsageError
 from recoverybench.job.ports import Ports
 
 DISTRIBUTIONS = (
@@ -27,6 +30,7 @@ DISTRIBUTIONS = (
     "plotly",
     "tensorboard-plugin-profile",
     "pathwaysutils",
+    "msgspec",
     "click",
     "rich",
     "jinja2",
@@ -187,6 +191,17 @@ def leftovers(name: str) -> Check:
         found.append(f"directories {', '.join(map(str, sorted(paths)))}")
     advice = "the next `recoverybench run` removes them"
     return Check(name, "warning", " and ".join(found), advice)
+
+
+def releases(name: str) -> Check:
+    """What makes environments of other releases, and those that are kept."""
+    try:
+        program = uv.find("environment")
+    except UsageError:
+        found = "no uv: only this release can be measured, and --env-python"
+        return Check(name, "missing", found, "pip install uv, to compare releases")
+    kept = len(list((cache.root() / "environments").glob(f"*/{MARK}")))
+    return Check(name, "ok", f"{program}; {kept} environments are kept in {cache.root()}")
 
 
 def browser(name: str) -> Check:

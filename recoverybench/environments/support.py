@@ -32,6 +32,8 @@ def needed(cell: Cell) -> tuple[str, ...]:
     found = [NEEDED_BY_ALL]
     if strategy.rejoin:
         found.append("recoverability")
+    if cell.fault == "preempt:unhandled":
+        found.append("preemption")  # JAX must let SIGTERM alone
     if cell.agreement == "on":
         found.append("agreement")
     if strategy.processes is not None:

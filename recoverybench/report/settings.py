@@ -30,6 +30,7 @@ def settings_of(run: Run) -> dict[str, Any]:
             "Versions",
             [(name, value or "not installed") for name, value in info.environment.items()],
         ),
+        ("Environments", _environments(run)),
         ("Machine", [(_words(k), _value(k, v)) for k, v in flat(info.machine).items()]),
         ("Commands", _commands(run)),
     ]
@@ -108,6 +109,20 @@ def _suite(run: Run) -> Pairs:
     ]
 
 
+def _environments(run: Run) -> Pairs:
+    """Each environment that is not the supervisor's own: in what it differs from that one."""
+    rows: Pairs = []
+    for name, kept in run.info.environments.items():
+        python, packages, moved = (kept.get(key) for key in ("python", "packages", "moved"))
+        versions = packages if isinstance(packages, dict) else {}
+        words = [f"Python {python}"]
+        words += [f"{n} {versions[n]}" for n in run.info.environment if n in versions]
+        if isinstance(moved, dict) and moved:
+            words.append(f"beside what was asked for these differ: {', '.join(sorted(moved))}")
+        rows.append((name, "; ".join(words)))
+    return rows
+
+
 def _commands(run: Run) -> Pairs:
     """What each command was started with, as the run keeps it; a damaged file is left out."""
     rows: Pairs = []
@@ -127,6 +142,7 @@ def _commands(run: Run) -> Pairs:
 def _description(run: Run) -> Pairs:
     """What the suite says of itself; where options replaced its factors it no longer does."""
     options = {f"--{f.removesuffix('_s').replace('_', '-')}" for f in FACTORS}
+    options |= {"--env", "--env-python"}
     given = (word.partition("=")[0] for word in run.info.command)
     replaced = dict.fromkeys(word for word in given if word in options)
     if replaced:

@@ -14,6 +14,7 @@ import inspect
 import json
 import os
 import platform
+import re
 import sys
 from importlib import metadata
 
@@ -53,9 +54,14 @@ def lacks() -> dict[str, str]:
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
-            said = " ".join(str(error).split())[:160]
-            return {"workers": f"{module} cannot be imported ({type(error).__name__}: {said})"}
+            return {"workers": f"{module} cannot be imported ({_said(error)})"}
     return {what: reason for what, has in NEEDS.items() if (reason := has()) is not None}
+
+
+def _said(error: BaseException) -> str:
+    """An exception in a line, without the path of a module that Python puts behind it."""
+    text = re.sub(r" \(/[^)]*\)?$", "", " ".join(str(error).split()))
+    return f"{type(error).__name__}: {text[:160]}"
 
 
 def _initialize() -> str | None:
@@ -77,6 +83,10 @@ def _recoverability() -> str | None:
     return _setting("jax_enable_recoverability")
 
 
+def _preemption() -> str | None:
+    return _setting("jax_enable_preemption_service")
+
+
 def _agreement() -> str | None:
     from jax._src.lib import _jax  # type: ignore[attr-defined]
 
@@ -88,14 +98,14 @@ def _pathways() -> str | None:
     try:
         importlib.import_module("recoverybench.worker.pathways.controller")
     except Exception as error:
-        said = " ".join(str(error).split())[:160]
-        return f"pathwaysutils there is another one ({type(error).__name__}: {said})"
+        return f"its pathwaysutils is another one ({_said(error)})"
     return None
 
 
 NEEDS = {
     "workers": _initialize,
     "recoverability": _recoverability,
+    "preemption": _preemption,
     "agreement": _agreement,
     "pathways": _pathways,
 }

@@ -57,14 +57,20 @@ def configure(
     """
     jax.config.update("jax_platforms", platform)
     jax.config.update("jax_check_proxy_envs", False)  # the launcher has seen to loopback
-    jax.config.update("jax_enable_recoverability", rejoin)
-    jax.config.update("jax_enable_preemption_service", preemption)
+    _set("jax_enable_recoverability", rejoin, before=False)  # since JAX 0.7.1
+    _set("jax_enable_preemption_service", preemption, before=True)  # since JAX 0.8.2
     if platform == "cpu":
         jax.config.update("jax_num_cpu_devices", devices)
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.config.update("jax_enable_compilation_cache", cache_dir is not None)
     if cache_dir is not None:
         jax.config.update("jax_compilation_cache_dir", cache_dir)
+
+
+def _set(name: str, value: bool, *, before: bool) -> None:
+    """Set what an older JAX has no setting for: it does as others do with `before`."""
+    if hasattr(jax.config, name) or value != before:
+        jax.config.update(name, value)
 
 
 def use_devices(devices: int, platform: str) -> None:
@@ -180,12 +186,15 @@ def serve(address: str, world: int, heartbeat_s: float, *, recoverable: bool) ->
         address: ``host:port`` to bind. world: processes of the job.
         heartbeat_s: whole seconds. recoverable: its workers may join another one later.
     """
-    return _jax.get_distributed_runtime_service(
+    make = _jax.get_distributed_runtime_service
+    # Since jaxlib 0.9; before, each client said so alone. Compiled code has no other signature.
+    more = {"recoverable": recoverable} if "recoverable:" in (make.__doc__ or "") else {}
+    return make(
         address,
         world,
         heartbeat_timeout=max(1, round(heartbeat_s)),
         shutdown_timeout=1,
-        recoverable=recoverable,
+        **more,
     )
 
 
