@@ -112,8 +112,16 @@ def test_only_factors_that_differ_name_the_cells() -> None:
 
 def test_trials_that_did_not_recover_are_counted() -> None:
     text = table(many_cells())
-    assert "restart · hang: 1 recovered, 1 timeout" in text
-    assert "hot-spare · preempt: 1 recovered, 1 not recovered" in text
+    assert "restart · hang: 1 recovered (9 to 91 %), 1 timeout (9 to 91 %)" in text
+    assert "hot-spare · preempt: 1 recovered (9 to 91 %), 1 not recovered (9 to 91 %)" in text
+
+
+def test_a_median_beyond_the_deadline_is_a_bound() -> None:
+    lines = [line.split() for line in table(many_cells(), 120).splitlines()]
+    (hang,) = (line for line in lines if line[:3] == ["restart", "·", "hang"] and "1/2" in line)
+    assert hang[hang.index("1/2") + 1 :][:2] == [">", "32.41"]  # (4.81 + 60) / 2
+    assert "at least that" in table(many_cells())
+    assert "at least that" not in table(make_run())
 
 
 @pytest.mark.parametrize("run", [make_run(), make_run([])])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from recoverybench.labels import losses_words, one_controller, outcome_name, seconds, struck_words
+from recoverybench.labels import losses_words, one_controller, outcome_name, struck_words
 from recoverybench.report.rows import Row
 
 _SPELLED_OUT = 4
@@ -24,8 +24,8 @@ def answer(rows: Sequence[Row]) -> Markup:
             _outcomes(rows)
         )
     when = _when(rows)
-    back = sorted((r for r in rows if r.median_s is not None), key=lambda r: r.median_s or 0.0)
-    lost = [r for r in rows if r.median_s is None and r.n]
+    back = sorted((r for r in rows if r.recovered), key=lambda r: r.at_least_s or 0.0)
+    lost = [r for r in rows if not r.recovered and r.n]
     if not back:
         return Markup("None of {} recovered {}: {}.").format(
             _count(n, "trial"), when, _outcomes(rows)
@@ -70,16 +70,16 @@ def _when(rows: Sequence[Row]) -> str:
 def _each(back: Sequence[Row], lost: Sequence[Row], when: str) -> Markup:
     alike = not lost and len({r.n for r in back}) == 1 and all(r.recovered == r.n for r in back)
     first, rest = back[0], back[1:]
-    verb = "was training again in a median of" if first.recovered > 1 else "was training again"
+    verb = "was training again in a median of" if first.timed > 1 else "was training again"
     text = Markup("<code>{}</code> {} <strong>{}</strong>").format(
-        first.label, verb, seconds(first.median_s)
+        first.label, verb, first.median_text
     )
     text += Markup(" {}{}").format(when, "" if alike else f" ({_rate(first)})")
     for row in rest:
         text += Markup("; <code>{}</code> {}<strong>{}</strong>{}").format(
             row.label,
             "took " if row is rest[0] else "",
-            seconds(row.median_s),
+            row.median_text,
             "" if alike else f" ({_rate(row)})",
         )
     for row in lost:
@@ -122,10 +122,10 @@ def _ranked(rows: Sequence[Row], back: Sequence[Row]) -> Markup:
             len(alike), fault, trigger
         )
     text += Markup("{} was <code>{}</code> at <strong>{}</strong> ({})").format(
-        "Fastest" if everywhere else "fastest", fast.label, seconds(fast.median_s), _rate(fast)
+        "Fastest" if everywhere else "fastest", fast.label, fast.median_text, _rate(fast)
     )
     return text + Markup(", slowest <code>{}</code> at <strong>{}</strong> ({}).").format(
-        slow.label, seconds(slow.median_s), _rate(slow)
+        slow.label, slow.median_text, _rate(slow)
     )
 
 

@@ -99,7 +99,7 @@ def phases_figure(rows: Sequence[Row]) -> Figure:
     layout["barmode"] = "stack"
     layout["xaxis"] = {"title": {"text": "seconds since the failure"}, "rangemode": "tozero"}
     layout["annotations"] = [
-        _beside(y, seconds(r.median_s), _unattributed(r)) for y, r in enumerate(rows)
+        _beside(y, r.median_text, _unattributed(r)) for y, r in enumerate(rows)
     ]
     return {"data": data, "layout": layout}
 
@@ -231,9 +231,9 @@ def _beside(y: int, first: str, second: str) -> dict[str, Any]:
 
 
 def _main(row: Row) -> str:
-    if row.median_s is None:
+    if not row.recovered:
         return "none recovered"
-    return ("median " if row.recovered > 1 else "") + seconds(row.median_s)
+    return ("median " if row.timed > 1 else "") + row.median_text
 
 
 def _unattributed(row: Row) -> str:

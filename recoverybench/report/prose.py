@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from recoverybench.cells import Cell
-from recoverybench.labels import NONE, one_controller, seconds, shape_words, struck_words
+from recoverybench.labels import NONE, one_controller, shape_words, struck_words
 from recoverybench.report.rows import Row, mark_of
 from recoverybench.report.settings import machine_words
 from recoverybench.results.store import Run
@@ -149,7 +149,7 @@ def chart_in_words(rows: Sequence[Row]) -> str:
     """The first chart for people who do not see it."""
     if not rows:
         return "Recovery time per cell: no trial yet."
-    each = (f"{r.label}: {seconds(r.median_s)}, {r.rate}" for r in rows)
+    each = (f"{r.label}: {r.median_text}, {r.rate}" for r in rows)
     return "Median recovery time per cell. " + "; ".join(each)
 
 

@@ -14,12 +14,13 @@ from recoverybench.labels import (
     fixed,
     mechanism_name,
     outcome_name,
+    seconds,
     short_digests,
     varying_factors,
 )
 from recoverybench.records import TrialRecord, Verification
 from recoverybench.results.store import Run
-from recoverybench.stats import CellSummary, Spread, summarise
+from recoverybench.stats import CellSummary, Interval, Spread, Survival, summarise
 
 LEVEL = 95
 """Per cent of the interval beside a success rate."""
@@ -107,18 +108,50 @@ class Row:
     @property
     def interval_text(self) -> str:
         """Interval of the success rate, per cent."""
-        rate = self.summary.rate
-        return f"{100 * rate.low:.0f} – {100 * rate.high:.0f} %" if rate else ""
+        return _percent(self.summary.rate)
+
+    def outcome_interval(self, outcome: str) -> str:
+        """Interval of how often an outcome occurs, per cent; nothing for one that did not."""
+        return _percent(self.summary.rates.get(outcome))
 
     @property
     def median_s(self) -> float | None:
-        """Median recovery time of the trials that recovered, seconds."""
-        return _median(self.summary.recovery_s)
+        """Median recovery time, seconds, of the trials that recovered and of those that were not
+        back at the deadline. None: it lies beyond the deadline, or none recovered.
+        """
+        return self._recovery.median if self._recovery else None
 
     @property
-    def progress_s(self) -> float | None:
-        """Median time to progress, seconds."""
-        return _median(self.summary.time_to_progress_s)
+    def at_least_s(self) -> float | None:
+        """The median, or what it is longer than, seconds; None: none recovered."""
+        found = self._recovery
+        return (found.bound if found.median is None else found.median) if found else None
+
+    @property
+    def timed(self) -> int:
+        """How many trials the median is of."""
+        return self._recovery.n if self._recovery else 0
+
+    @property
+    def median_text(self) -> str:
+        """The median in words: ``1.4 s``, ``more than 31 s``."""
+        beyond = self.median_s is None and self.at_least_s is not None
+        return ("more than " if beyond else "") + seconds(self.at_least_s)
+
+    @property
+    def median_fixed(self) -> str:
+        """The median for a column of seconds: ``1.40``, ``> 31.00``."""
+        return _fixed(self._recovery)
+
+    @property
+    def progress_fixed(self) -> str:
+        """Median time to progress, likewise."""
+        return _fixed(self.summary.progress if self.recovered else None)
+
+    @property
+    def _recovery(self) -> Survival | None:
+        """Nothing where no trial recovered: then there is no time, only outcomes."""
+        return self.summary.recovery if self.recovered else None
 
     @property
     def unattributed_s(self) -> float | None:
@@ -237,11 +270,11 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
             trials=tuple(trials[i, s.cell]),
         )
         for i, run in enumerate(runs)
-        for s in summarise(run.trials, LEVEL / 100)
+        for s in summarise(run.trials, LEVEL / 100, deadline_s=run.info.suite.deadline_s)
     ]
     best: dict[Cell, float] = {}
     for row in rows:
-        time = float("inf") if row.median_s is None else row.median_s
+        time = float("inf") if row.at_least_s is None else row.at_least_s
         best[row.cell] = min(time, best.get(row.cell, time))
     order = {cell: i for i, cell in enumerate(best)}
     return sorted(rows, key=lambda r: (best[r.cell], order[r.cell], r.run))
@@ -252,6 +285,16 @@ def _run_names(runs: Sequence[Run]) -> list[str]:
     names = [run.info.label or run.info.run_id for run in runs]
     counts = Counter(names)
     return [f"{n} ({i + 1})" if counts[n] > 1 else n for i, n in enumerate(names)]
+
+
+def _percent(rate: Interval | None) -> str:
+    return f"{100 * rate.low:.0f} – {100 * rate.high:.0f} %" if rate else ""
+
+
+def _fixed(found: Survival | None) -> str:
+    if found is None:
+        return NONE
+    return fixed(found.median) if found.median is not None else f"> {fixed(found.bound)}"
 
 
 def _median(values: Spread | None) -> float | None:

@@ -32,7 +32,7 @@ from recoverybench.reads import Read, reads_of
 from recoverybench.records import TrialRecord
 from recoverybench.results.store import Run
 from recoverybench.soaks import soaks_of
-from recoverybench.stats import CellSummary, Spread, summarise
+from recoverybench.stats import CellSummary, Spread, Survival, summarise
 from recoverybench.terminal.text import clean, plain
 from recoverybench.vocabulary import SHOWN_PHASES, UNNAMED
 
@@ -50,6 +50,8 @@ _SHORT = {
 
 _LEGEND = "tear teardown, repl replace, rdv rendezvous, rest restore, comp compile"
 
+_BEYOND = "trials that were not back at the deadline count in the medians; >: at least that"
+
 _WIDE = 100
 """From this width on, columns have their full names."""
 
@@ -59,7 +61,7 @@ def run_table(run: Run, console: Console) -> None:
 
     Only factors that differ between cells are in the cells' names. Fits 80 columns.
     """
-    summaries = summarise(run.trials)
+    summaries = summarise(run.trials, deadline_s=run.info.suite.deadline_s)
     cells = [s.cell for s in summaries]
     names = [cell_label(cell, varying_factors(cells)) for cell in cells]
     console.print(_heading(run))
@@ -71,6 +73,8 @@ def run_table(run: Run, console: Console) -> None:
     console.print()
     wide = console.width >= _WIDE
     console.print(_results(names, summaries, console.width))
+    if any(summary.censored and summary.recovered for summary in summaries):
+        console.print(plain(_BEYOND, "dim"))
     for line in (*_simulated(run.trials), *_unverified(names, summaries, run), *_soaks(run)):
         console.print(line)
     for said in design_lines(run.info, run.trials):
@@ -84,7 +88,9 @@ def run_table(run: Run, console: Console) -> None:
     _print_reads(run, console)
     if failures := _failures(names, summaries, run.trials):
         console.print()
-        console.print(Text("what became of the trials", style="dim"))
+        console.print(
+            plain("what became of the trials, and how often it does (95 % intervals)", "dim")
+        )
     for line in failures:
         console.print(line)
     _print_unmeasured(run, console)
@@ -190,8 +196,8 @@ def _results(names: Sequence[str], summaries: Sequence[CellSummary], width: int)
     rows = [
         [
             _rate(summary),
-            _times(summary.recovery_s),
-            Text(_median(summary.time_to_progress_s)),
+            _times(summary.recovery_s, summary.recovery),
+            Text(_whole_median(summary.time_to_progress_s, summary.progress)),
             Text(_whole(summary.lost_steps)),
             *([Text(_share(summary))] if wide else []),
         ]
@@ -254,7 +260,10 @@ def _failures(
         if summary.recovered == summary.n:
             continue
         line = plain(name, "bold")
-        counts = (f"{count} {outcome_name(o)}" for o, count in summary.outcomes.items())
+        counts = (
+            f"{count} {outcome_name(o)} ({100 * r.low:.0f} to {100 * r.high:.0f} %)"
+            for (o, count), r in zip(summary.outcomes.items(), summary.rates.values(), strict=True)
+        )
         line.append(": " + ", ".join(counts))
         lines.append(line)
         said = ((t.trial, t.error) for t in trials if t.cell == summary.cell and t.error)
@@ -269,10 +278,10 @@ def _rate(summary: CellSummary) -> Text:
     return Text(text, style="green" if whole else "bold red")
 
 
-def _times(values: Spread | None) -> Text:
+def _times(values: Spread | None, whole: Survival | None) -> Text:
     if values is None:
         return Text(NONE)
-    text = Text(fixed(values.median), style="bold")
+    text = Text(_whole_median(values, whole), style="bold")
     if values.n > 1:
         text.append(f" ({fixed(values.minimum)} to {fixed(values.maximum)})", "not bold")
     return text
@@ -280,6 +289,15 @@ def _times(values: Spread | None) -> Text:
 
 def _median(values: Spread | None) -> str:
     return fixed(values.median if values else None)
+
+
+def _whole_median(values: Spread | None, whole: Survival | None) -> str:
+    """Of the trials that recovered and of those that were not back at the deadline; nothing where
+    none recovered.
+    """
+    if values is None or whole is None:
+        return NONE
+    return fixed(whole.median) if whole.median is not None else f"> {fixed(whole.bound)}"
 
 
 def _whole(values: Spread | None) -> str:
