@@ -15,6 +15,7 @@ import sys
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -22,13 +23,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recoverybench.campaign.bench import Bench
+from recoverybench.campaign.campaign import Campaign, Silent
+from recoverybench.campaign.design import Place
 from recoverybench.cells import Cell
 from recoverybench.environments import describe, installed, locate, make, prepare, uv
 from recoverybench.environments.environment import Environment, own
 from recoverybench.environments.resolve import moved, pinned, pins
 from recoverybench.environments.support import COMMAND, needed, why_not, why_not_at_all
 from recoverybench.environments.uv import UvError
-from recoverybench.errors import UsageError
+from recoverybench.errors import HarnessError, UsageError
 from recoverybench.plan import environments
 from recoverybench.plan.factors import FACTORS
 from recoverybench.plan.suite import Overrides, Suite, load_suite
@@ -509,6 +512,29 @@ def test_this_interpreter_described(tmp_path: Path) -> None:
     assert kept["sha256"] == found.sha256 and kept["python"] == found.release
 
 
+def test_an_environment_that_was_made_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def described(name: str, *_: object) -> Environment:
+        asked.append(name)
+        return environment(name)
+
+    monkeypatch.setattr(describe, "described", described)
+
+    def ask(name: str, identity: str = "00", **settings: str) -> Environment:
+        return describe.described_once(
+            name, "/p", tmp_path, "environment", settings, tmp_path / "answers", identity
+        )
+
+    assert ask("a") == ask("a") == environment("a")
+    assert ask("b").name == "b" and asked == ["a"], "the same interpreter under another name"
+    ask("a", "01")
+    ask("a", XLA_FLAGS="--x")
+    assert asked == ["a"] * 3
+
+
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
@@ -556,7 +582,7 @@ def known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Environm
     here = make.Made(tmp_path, {"flax": ("4", "5")}, "00")
     monkeypatch.setattr(prepare, "made", lambda *_: here)
     monkeypatch.setattr(prepare, "code_directory", lambda root: root)
-    monkeypatch.setattr(prepare, "described", lambda name, *_: found[name])
+    monkeypatch.setattr(prepare, "described_once", lambda name, *_: found[name])
     return found
 
 
@@ -651,3 +677,43 @@ def test_keys_follow_the_environment(bench: Bench) -> None:
     assert bench.software_of(None) == own().software()
     # Of code that may be edited nothing is kept for another run.
     assert bench.software_of("b")["bench"] == bench.opened_ns
+
+
+# A release on which nothing runs
+
+
+def campaign_of(tmp_path: Path, kept: list[Any]) -> Campaign:
+    def trial_dirs(name: str) -> tuple[Path, Path]:
+        found = tmp_path / name / "journal", tmp_path / name / "logs"
+        for path in found:
+            path.mkdir(parents=True)
+        return found
+
+    run: Any = SimpleNamespace(trial_dirs=trial_dirs, append=kept.append, path=tmp_path)
+    nobody: Any = SimpleNamespace()
+    return Campaign(suite(cell()), run, nobody, Silent())
+
+
+def test_a_release_on_which_no_job_runs_is_an_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Any:
+        tries.append(1)
+        raise HarnessError("no fault, and yet: the healthy job failed")
+
+    kept: list[Any] = []
+    tries: list[int] = []
+    monkeypatch.setattr(Campaign, "_reference", fail)
+    campaign = campaign_of(tmp_path, kept)
+    keys: Any = SimpleNamespace(reference="r", program="p")
+    for place in (Place(cell("restart"), 0, 0, 0), Place(cell("restart"), 1, 0, 1)):
+        plan = campaign._plan(place)
+        campaign._one(plan, keys, campaign._reference_of(plan, keys))
+    assert [record.outcome for record in kept] == ["invalid", "invalid"]
+    assert kept[0].error == "no fault, and yet: the healthy job failed"
+    assert kept[0].recovery_s is None and kept[0].cell.environment == OLD
+    assert len(tries) == 1, "it is not tried for each trial"
+    plan = campaign._plan(Place(cell("restart", None), 0, 0, 0))
+    keys = SimpleNamespace(reference="own", program="p")
+    with pytest.raises(HarnessError, match="the healthy job failed"):
+        campaign._reference_of(plan, keys)

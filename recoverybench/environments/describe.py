@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 import os
 import subprocess
@@ -9,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from recoverybench import sealed
 from recoverybench.environments.environment import Environment
 from recoverybench.environments.installed import normal
 from recoverybench.environments.locate import variables
@@ -51,6 +54,43 @@ def described(
         lacks={str(what): str(why) for what, why in answer["lacks"].items()},
         stable=not answer["edited"],
     )
+
+
+def described_once(
+    name: str,
+    python: str,
+    code: Path,
+    where: str,
+    settings: Mapping[str, str],
+    kept: Path,
+    identity: str,
+) -> Environment:
+    """As `described`, for an interpreter that stays as it is: its answer is kept.
+
+    Args:
+        kept: directory for answers. identity: what the interpreter is known by.
+
+    Raises:
+        UsageError: see `described`.
+    """
+    asked = [identity, python, sorted(settings.items()), variables(code, os.environ), _probed()]
+    text = json.dumps(asked).encode()
+    file = kept / f"{hashlib.sha256(text).hexdigest()[:24]}.json"
+    if (answer := sealed.read(file)) is not None:
+        return Environment(**{**json.loads(answer), "name": name})
+    found = described(name, python, code, where, settings)
+    values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+    sealed.write(file, json.dumps(values).encode())
+    return found
+
+
+def _probed() -> str:
+    """A digest of the code that an interpreter is tried with."""
+    worker = Path(__file__).parents[1] / "worker"
+    total = hashlib.sha256()
+    for path in sorted(worker.rglob("*.py")):
+        total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()
 
 
 def _ask(python: str, environment: Mapping[str, str], code: Path, where: str) -> dict[str, Any]:

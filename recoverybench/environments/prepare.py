@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recoverybench.environments.describe import described
+from recoverybench.environments.describe import described, described_once
 from recoverybench.environments.environment import Environment, own
 from recoverybench.environments.locate import code_directory
 from recoverybench.environments.make import made, where_of
@@ -94,7 +94,9 @@ def _one(
     if path is None:
         found = made(requirements_of(name), root, where, told)
         told(f"asking {name} what it is")
-        answer = described(name, str(found.python), code, where, settings)
+        answer = described_once(
+            name, str(found.python), code, where, settings, root / "answers", found.lock
+        )
         return dataclasses.replace(answer, moved=found.moved, lock=found.lock)
     python = shutil.which(path) or path
     told(f"asking {name} what it is")

@@ -129,8 +129,8 @@ class _CacheWatch:
         jax.monitoring.register_event_duration_secs_listener(self._duration)
 
     def __exit__(self, *_: object) -> None:
-        jax.monitoring.unregister_event_listener(self._event)
-        jax.monitoring.unregister_event_duration_listener(self._duration)
+        _unregister("event_listener", self._event)
+        _unregister("event_duration_listener", self._duration)
 
     def _event(self, event: str, **_: Any) -> None:
         self._events.add(event)
@@ -151,3 +151,12 @@ class _CacheWatch:
         if mode == "persistent" and self._compile_s < threshold:
             return "below_threshold"
         return "compiled"
+
+
+def _unregister(kind: str, listener: Callable[..., None]) -> None:
+    public = getattr(jax.monitoring, f"unregister_{kind}", None)
+    if public is None:  # before JAX 0.8.1
+        from jax._src import monitoring
+
+        public = getattr(monitoring, f"_unregister_{kind}_by_callback")
+    public(listener)
