@@ -1,5 +1,5 @@
 """The statistics of comparisons, tried on data whose truth is known; writes docs/statistics.md's
-tables as Markdown. Takes about five minutes: `python benchmarks/statistics.py`.
+tables as Markdown. Takes about five minutes: `python benchmarks/simulate.py`.
 """
 
 from __future__ import annotations
@@ -92,10 +92,8 @@ def power(count: int = 1500) -> str:
             rng = np.random.default_rng(n)
             single = many = 0
             for _ in range(count):
-                p = rank_test(
-                    rng.lognormal(0, spread, n).tolist(),
-                    rng.lognormal(math.log(1.2), spread, n).tolist(),
-                )
+                base, new = (rng.lognormal(at, spread, n).tolist() for at in (0, math.log(1.2)))
+                p = rank_test(base, new)
                 assert p is not None
                 single += p < 0.05
                 many += p < 0.05 / 30

@@ -299,7 +299,7 @@ _GROUPS: Final = {
     100: 0.280,
 }
 """Values -> share of the variance that is left within the two groups, which normal data fall below
-in 1 % of cases (benchmarks/statistics.py makes the table).
+in 1 % of cases (benchmarks/simulate.py makes the table).
 """
 
 _LEAST_GROUP: Final = 0.2

@@ -238,7 +238,9 @@ def test_hostile_strings_are_text_in_every_form() -> None:
     found = compared(side(trials(5, cells=cells), evil), side(trials(5, cells=cells), evil))
     page, text = to_html(found), to_markdown(found)
     assert "<script" not in page and "\x1b" not in page + text
-    assert "<script" not in text and not re.search(r"(?<!\\)\[x\]", text) and "@all" not in text
+    assert "<script" not in text and "@all" not in text
+    read = [line for line in text.splitlines() if "<summary>" not in line]  # HTML, no Markdown
+    assert not re.search(r"(?<!\\)\[x\]", "\n".join(read))
     assert text.startswith(MARKER)
     assert len({line.count("|") - line.count("\\|") for line in _rows(text)}) == 1
 
@@ -297,7 +299,7 @@ def test_environments_of_one_run_are_sides(tmp_path: Path) -> None:
     assert found.versions["jax"] == ("0.10.2", "0.10.1")
     mixed = compare(read_side(str(tmp_path / "r"), "S"), new)
     assert not mixed.cells and "several environments" in mixed.not_compared[0].reason
-    with pytest.raises(UsageError, match="an environment of these runs: jax==0.10.1, this"):
+    with pytest.raises(UsageError, match=r"an environment of these runs: jax==0\.10\.1, this"):
         read_side(f"{tmp_path / 'r'}@jax==9", "S")
 
 

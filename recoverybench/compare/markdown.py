@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Final
 
@@ -13,7 +14,7 @@ MARKER: Final = "<!-- recoverybench compare -->"
 """Its first line, by which a later comment finds the one that it replaces."""
 
 _MARKS: Final = {"worse": "🔴 worse", "better": "🟢 better", "same": "same"}
-_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
+_SPECIAL: Final = re.compile(r"([\\`*_\[\]#|~])")
 
 
 def to_markdown(comparison: Comparison) -> str:
@@ -66,7 +67,7 @@ def _summary(comparison: Comparison) -> list[str]:
 
 def _details(cell: CellComparison) -> list[str]:
     lines = [
-        f"<details><summary>{_safe(cell.label)}: every phase</summary>",
+        f"<details><summary>{_html(cell.label)}: every phase</summary>",
         "",
         "| | base | new | ratio | interval | p | verdict | would show |",
         "|---|--:|--:|--:|--:|--:|---|--:|",
@@ -89,4 +90,9 @@ def _details(cell: CellComparison) -> list[str]:
 
 def _safe(text: str) -> str:
     """Text in which nothing is markup, a mention or a link; on one line."""
-    return _SPECIAL.sub(r"\\\1", clean(text)).replace("@", "@<!-- -->")
+    return _SPECIAL.sub(r"\\\1", _html(text))
+
+
+def _html(text: str) -> str:
+    """The same where only HTML is read, as in the head of what folds out."""
+    return html.escape(clean(text), quote=False).replace("@", "@<!-- -->")
