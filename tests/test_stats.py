@@ -96,8 +96,8 @@ def test_wilson_agrees_with_scipy(n: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(0, n))
     theirs = binomtest(k, n).proportion_ci(method="wilson")
     ours = wilson(k, n)
-    assert ours.low == pytest.approx(theirs.low, abs=1e-9)
-    assert ours.high == pytest.approx(theirs.high, abs=1e-9)
+    assert ours.low == pytest.approx(theirs.low, abs=1e-12)
+    assert ours.high == pytest.approx(theirs.high, abs=1e-12)
     assert 0 <= ours.low <= k / n <= ours.high <= 1
 
 
@@ -126,7 +126,7 @@ def test_interval_of_the_median_agrees_with_the_binomial_distribution(n: int) ->
     interval = median_interval([float(i) for i in range(n)])
     k = int(interval.low)  # rank of the lower end, from 0
     assert interval.high == n - 1 - k
-    assert interval.confidence == pytest.approx(1 - 2 * binom.cdf(k, n, 0.5), abs=1e-9)
+    assert interval.confidence == pytest.approx(1 - 2 * binom.cdf(k, n, 0.5), abs=1e-12)
     assert interval.confidence >= 0.95
     assert 1 - 2 * binom.cdf(k + 1, n, 0.5) < 0.95
 

@@ -23,8 +23,8 @@ class Survival:
             of the trials were not back for as long as anybody waited.
         bound: where there is no `median`, what it is longer than; else None.
         interval: of the median. `high` is infinite where it has no upper end. It covers exactly
-            what it says where all censored trials were given up at one deadline, which all times
-            lie before; at least that otherwise.
+            what it says where all censored trials were given up at one deadline and the true
+            median lies before it; at least that otherwise.
     """
 
     n: int
