@@ -149,9 +149,8 @@ def test_the_suite_of_releases() -> None:
     suite = load_suite("releases", device_limit=16)
     assert not suite.unsupported
     names = dict.fromkeys(c.environment for c in suite.cells)
-    assert None in names and len(names) >= 5
-    for name in filter(None, names):
-        assert environments.read(name, "") == name
+    assert None not in names, "what runs this has more installed, and starts more slowly"
+    assert len(names) >= 5
 
 
 # What it keeps to
