@@ -196,6 +196,8 @@ def _measure(suite: Suite, options: dict[str, Any], progress: Any) -> tuple[Run 
             force=options["force"],
         )
     except KeyboardInterrupt:
+        if not Path(out).exists():
+            return None, True  # an environment was being made, or a workload tried
         kept = results.load(out)
         if not kept.trials:
             again = shlex.join(["--out", str(out), "--resume"])
