@@ -11,7 +11,7 @@ from statistics import median
 
 import numpy as np
 
-from recoverybench.effects import holm, rank_test, ratio_interval, two_groups
+from recoverybench.effects import holm, rank_test, ratio_interval
 from recoverybench.stats import median_interval, wilson
 
 SIZES = (3, 5, 10, 20, 30)
@@ -130,18 +130,8 @@ def alarms(count: int = 2000) -> str:
     return table(["n a side", "a significant test, %", "a worse or better, %"], rows)
 
 
-def groups(count: int = 40_000) -> str:
-    """Share of the variance that a cut leaves of normal data, 1 % quantile (`effects._GROUPS`)."""
-    rows = []
-    for n in (8, 10, 12, 15, 20, 30, 50, 100):
-        rng = np.random.default_rng(n)
-        found = [two_groups(sorted(rng.normal(size=n).tolist())) for _ in range(count)]
-        rows.append([n, f"{np.quantile([f for f in found if f is not None], 0.01):.3f}"])
-    return table(["n", "share"], rows)
-
-
 def main() -> None:
-    for make in (alarms, coverage, intervals, power, groups):
+    for make in (alarms, coverage, intervals, power):
         print(f"{(make.__doc__ or '').splitlines()[0]}\n\n{make()}\n", flush=True)
 
 

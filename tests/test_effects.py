@@ -19,6 +19,7 @@ from recoverybench.effects import (
     detectable,
     effect,
     holm,
+    modes,
     rank_test,
     rate_test,
     ratio_interval,
@@ -251,6 +252,10 @@ def test_two_groups_are_told_from_one() -> None:
     assert plain / 2000 < 0.02
     apart = [bimodal([*near(1.0, 6, 0.05), *near(2.0 + i, 6, 0.05)]) for i in range(5)]
     assert all(apart)
+    assert modes([*near(1.0, 6, 0.05), *near(2.0, 6, 0.05)]) == pytest.approx((1, 2), rel=0.05)
+    for draw in (rng.random, lambda: rng.expovariate(1)):  # flat, or with a long tail
+        said = sum(bimodal([math.exp(draw()) for _ in range(20)]) for _ in range(2000))
+        assert said / 2000 < 0.02
     assert not bimodal([*near(1.0, 11, 0.02), 3.0])  # an outlier is no group
     assert not bimodal([1.0, 1.0, 2.0, 2.0])  # so few say nothing
     assert not bimodal([1.0] * 20)

@@ -27,10 +27,11 @@ from recoverybench.effects import (
     detectable,
     effect,
     holm,
+    modes,
     rate_test,
     verdict,
 )
-from recoverybench.labels import cell_label, varying_factors
+from recoverybench.labels import cell_label, seconds, varying_factors
 from recoverybench.records import TrialRecord
 from recoverybench.stats import CENSORED
 from recoverybench.vocabulary import OUTCOMES, SHOWN_PHASES
@@ -281,13 +282,13 @@ def _rate_verdict(
 
 
 def _notes(draft: _Draft) -> Iterable[str]:
-    first = draft.rows[0][1]
-    for side, bimodal in (
-        ("base", first is not None and first.base_bimodal),
-        ("new", first is not None and first.new_bimodal),
-    ):
-        if bimodal:
-            yield f"recovery times of the {side} come in two groups: one median says little"
+    for name, cell in (("base", draft.base), ("new", draft.new)):
+        if found := modes(_sample(cell, QUANTITIES[0]).times):
+            around = " and ".join(map(seconds, found))
+            yield (
+                f"recovery times of the {name} come in two groups, around {around}: one median "
+                "says little"
+            )
     caches = [
         {state for t in side.trials for state in t.compile_cache.values()}
         for side in (draft.base, draft.new)
