@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recoverybench.errors import UsageError
+from recoverybench.external import expressions
 from recoverybench.external.lines import Patterns, Reader, Seen, described, library, read_patterns
 
 
@@ -187,3 +189,12 @@ def test_what_is_printed_is_what_is_read(step: int, loss: float) -> None:
 
 def test_no_patterns_see_nothing() -> None:
     assert Reader(Patterns()).read("step 1 loss 2") == []
+
+
+def test_an_expression_that_takes_for_ever_is_named_and_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(expressions, "LONGEST_S", 0.05)
+    slow = expressions.compiled(r"(?P<step>\d+)(?:(?:a|a|aa)+)+(?=b)[^c]\1x", "f.toml: step")
+    with pytest.raises(UsageError, match=r"f\.toml: step = .* reads a line within 0\.05 s; this"):
+        slow.search("1" + "a" * 200 + "bb")

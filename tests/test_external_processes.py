@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recoverybench.external.expressions import compiled
 from recoverybench.external.output import Output
 from recoverybench.external.processes import (
     WRAPPERS,
@@ -100,7 +100,7 @@ def test_the_workers_of_a_launcher(tmp_path: Path) -> None:
 
 
 def test_a_rank_on_the_command_line_and_a_program_by_its_words(tmp_path: Path) -> None:
-    ranks = Ranks(arguments=re.compile(r"--rank[= ](\d+)"), process=re.compile(r"train\.py"))
+    ranks = Ranks(arguments=compiled(r"--rank[= ](\d+)", "t"), process=compiled(r"train\.py", "t"))
     process(tmp_path, 1, 0, arguments="python launch.py --rank 1")
     process(tmp_path, 2, 1, arguments="python train.py --rank 1")
     assert by_rank(all_of(tmp_path, 1, ranks), ranks)[1].pid == 2

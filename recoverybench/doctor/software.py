@@ -31,6 +31,7 @@ DISTRIBUTIONS = (
     "tensorboard-plugin-profile",
     "pathwaysutils",
     "msgspec",
+    "regex",
     "click",
     "rich",
     "jinja2",

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from recoverybench.errors import UsageError, bad_value, shorten, unknown_name
+from recoverybench.external.expressions import Expression, compiled
 
 KINDS: Final = (
     "step",
@@ -85,7 +86,7 @@ class Patterns:
     """
 
     name: str | None = None
-    expressions: Mapping[str, tuple[re.Pattern[str], ...]] = field(default_factory=dict)
+    expressions: Mapping[str, tuple[Expression, ...]] = field(default_factory=dict)
     repeats: bool = False
     loss_of: str = "last"
 
@@ -95,8 +96,7 @@ class Patterns:
         for kind, expressions in self.expressions.items():
             for expression in expressions:
                 if found := expression.search(text):
-                    groups = {k: v for k, v in found.groupdict().items() if v is not None}
-                    yield kind, groups
+                    yield kind, found.named
                     break
 
 
@@ -188,7 +188,7 @@ def read_patterns(table: Mapping[str, Any], where: str) -> Patterns:
     loss_of = merged.get("loss_of", LOSS_OF[0])
     if loss_of not in LOSS_OF:
         raise unknown_name(f"{where}.loss_of", loss_of, LOSS_OF)
-    expressions: dict[str, tuple[re.Pattern[str], ...]] = {
+    expressions: dict[str, tuple[Expression, ...]] = {
         kind: _expressions(merged[kind], f"{where}.{kind}", kind)
         for kind in KINDS
         if kind in merged
@@ -196,22 +196,17 @@ def read_patterns(table: Mapping[str, Any], where: str) -> Patterns:
     return Patterns(name, expressions, repeats, loss_of)
 
 
-def _expressions(value: object, where: str, kind: str) -> tuple[re.Pattern[str], ...]:
+def _expressions(value: object, where: str, kind: str) -> tuple[Expression, ...]:
     texts = value if isinstance(value, list) else [value]
     return tuple(_expression(text, where, kind) for text in texts)
 
 
-def _expression(text: object, where: str, kind: str) -> re.Pattern[str]:
-    if not isinstance(text, str) or not text:
-        raise bad_value(where, text, "a regular expression, or a list of them")
-    try:
-        found = re.compile(text)
-    except re.error as error:
-        raise bad_value(where, text, f"a regular expression ({error})") from None
-    for group in found.groupindex:
+def _expression(text: object, where: str, kind: str) -> Expression:
+    found = compiled(text, where, "a regular expression, or a list of them")
+    for group in found.names:
         if group not in _GROUPS:
             raise unknown_name(f"{where}: (?P<…>)", group, _GROUPS)
     needed = {"step": "step", "loss": "loss"}.get(kind)
-    if needed is not None and needed not in found.groupindex:
+    if needed is not None and needed not in found.names:
         raise bad_value(where, text, rf"an expression with the group (?P<{needed}>…)")
     return found

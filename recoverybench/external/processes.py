@@ -97,7 +97,7 @@ def look(pid: int, ranks: Ranks, proc: Path = PROC) -> Found | None:
 def rank_of(environ: bytes, arguments: str, ranks: Ranks) -> int | None:
     """The rank that a process's command line or environment says; None: none."""
     if ranks.arguments is not None and (found := ranks.arguments.search(arguments)):
-        return _whole(found[1])
+        return _whole(found.groups[0] or "")
     values = dict(item.split(b"=", 1) for item in environ.split(b"\0") if b"=" in item)
     for variable in ranks.environment:
         rank = _whole(values.get(variable.encode(), b"").decode(errors="replace"))

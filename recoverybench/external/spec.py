@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from recoverybench.errors import UsageError, bad_value, shorten, unknown_name
+from recoverybench.external.expressions import Expression, compiled
 from recoverybench.external.lines import Patterns, read_patterns
 from recoverybench.plan.catalogue import workloads_dir
 from recoverybench.plan.units import parse_duration
@@ -105,8 +106,8 @@ class Ranks:
     """
 
     environment: tuple[str, ...] = RANK_VARIABLES
-    arguments: re.Pattern[str] | None = None
-    process: re.Pattern[str] | None = None
+    arguments: Expression | None = None
+    process: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,15 +363,10 @@ def _ranks(table: Mapping[str, Any], where: str) -> Ranks:
     )
 
 
-def _expression(value: object, where: str, groups: int) -> re.Pattern[str] | None:
+def _expression(value: object, where: str, groups: int) -> Expression | None:
     if value is None:
         return None
-    if not isinstance(value, str):
-        raise bad_value(where, value, "a regular expression")
-    try:
-        found = re.compile(value)
-    except re.error as error:
-        raise bad_value(where, value, f"a regular expression ({error})") from None
+    found = compiled(value, where)
     if found.groups < groups:
         raise bad_value(where, value, r"an expression with a group, such as --rank=(\d+)")
     return found

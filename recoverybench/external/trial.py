@@ -168,7 +168,7 @@ def _no_step(job: CommandJob) -> str:
             f"{command.name}: patterns.step is missing, and no mark.step came within "
             f"{command.warm_up_s:g} s; {said}"
         )
-    shown = " or ".join(repr(p.pattern) for p in patterns)
+    shown = " or ".join(repr(p.text) for p in patterns)
     where = f"{command.name}: patterns.step"
     used = f" (of use = {command.patterns.name!r})" if command.patterns.name else ""
     return (

@@ -61,7 +61,10 @@ def run_table(run: Run, console: Console) -> None:
 
     Only factors that differ between cells are in the cells' names. Fits 80 columns.
     """
-    summaries = summarise(run.trials, deadline_s=run.info.suite.deadline_s)
+    # As the suite has them: the first trials of a run come in a random order.
+    place = {cell: at for at, cell in enumerate(run.info.suite.cells)}
+    trials = sorted(run.trials, key=lambda t: place.get(t.cell, len(place)))
+    summaries = summarise(trials, deadline_s=run.info.suite.deadline_s)
     cells = [s.cell for s in summaries]
     names = [cell_label(cell, varying_factors(cells)) for cell in cells]
     console.print(_heading(run))
