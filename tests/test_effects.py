@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import random
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -101,6 +103,23 @@ def test_ties_are_counted_out_where_they_can_be() -> None:
             alternative="greater",
         ).pvalue
         assert rank_test(x, y) == pytest.approx(expected, abs=1e-12)
+
+
+def test_many_ties_are_counted_out_as_whole_numbers_would_be() -> None:
+    rng = random.Random(7)
+    for n, m in ((12, 15), (20, 9)):
+        values = [float(rng.randrange(6)) for _ in range(n + m)]
+        doubled = [round(2 * rank) for rank in rankdata(values)]
+        ways: dict[tuple[int, int], int] = {(0, 0): 1}
+        for rank in doubled:
+            for (chosen, total), count in list(ways.items()):
+                into = chosen + 1, total + rank
+                ways[into] = ways.get(into, 0) + count
+        middle = n * (n + m + 1)
+        far = abs(sum(doubled[:n]) - middle)
+        extreme = sum(c for (k, s), c in ways.items() if k == n and abs(s - middle) >= far)
+        expected = extreme / math.comb(n + m, n)
+        assert rank_test(values[:n], values[n:]) == pytest.approx(expected, rel=1e-12)
 
 
 def test_an_interval_leaves_out_1_exactly_where_the_test_rejects() -> None:
@@ -210,6 +229,7 @@ def test_trials_that_never_came_back_count_as_longest() -> None:
     assert verdict(found, found.p, 0.05, 0.1) == "worse"
     assert verdict(effect(late, base), found.p, 0.05, 0.1) == "better"
     assert effect(late, late).p == 1.0
+    assert Sample((1.0, 2.0), (60.0, 60.0)).bound == 31.0  # the median is between 2 and > 60
     some = effect(base, Sample(tuple(near(1.0, 4)), (60.0, 60.0)))
     assert some.new_median is not None and some.interval is not None
 
@@ -225,25 +245,51 @@ def test_nothing_and_zero_have_no_ratio_and_no_crash() -> None:
     assert effect(zero, Sample((1.0,))).ratio is None
 
 
-def test_power_is_what_is_promised() -> None:
+@pytest.mark.parametrize("n", [5, 10, 20])
+@pytest.mark.parametrize("tests", [1, 30])
+def test_power_is_what_is_promised(n: int, tests: int) -> None:
     rng = random.Random(2)
-    n, spread = 15, 0.15
-    logs = [[rng.gauss(0, spread) for _ in range(n)] for _ in range(2)]
-    shows = detectable(of(*[[math.exp(v) for v in side] for side in logs]), 0.05)
+    spread, alpha = 0.15, 0.05 / tests
+    sides = [Sample(tuple(near(1.0, n, spread)))] * 2
+    plain = dataclasses.replace(effect(*sides), spread=spread)
+    shows = detectable(plain, alpha)
+    if n == 5 and tests == 30:
+        assert shows is None  # the smallest p is 0.008
+        return
     assert shows is not None
-    exact = detectable(
-        Effect(None, None, None, None, None, None, None, 0.0, spread, n, n, False, False), 0.05
-    )
-    assert exact is not None
-    count = 600
-    hits = 0
+    count, hits = 600, 0
     for _ in range(count):
         base = [rng.lognormvariate(0, spread) for _ in range(n)]
-        new = [exact * rng.lognormvariate(0, spread) for _ in range(n)]
+        new = [shows * rng.lognormvariate(0, spread) for _ in range(n)]
         p = rank_test(base, new)
         assert p is not None
-        hits += p < 0.05
-    assert abs(hits / count - 0.8) < 0.06
+        hits += p < alpha
+    assert abs(hits / count - 0.8) < 3.3 * math.sqrt(0.8 * 0.2 / count)
+
+
+def test_a_slowdown_that_shows_shrinks_with_more_trials_and_less_spread() -> None:
+    def of_size(n: int, m: int, spread: float) -> float:
+        sides = Sample(tuple(near(1.0, n))), Sample(tuple(near(1.0, m)))
+        found = detectable(dataclasses.replace(effect(*sides), spread=spread), 0.05)
+        assert found is not None
+        return found
+
+    assert of_size(5, 5, 0.1) > of_size(10, 10, 0.1) > of_size(20, 20, 0.1) > 1
+    assert of_size(10, 10, 0.2) == pytest.approx(of_size(10, 10, 0.1) ** 2)
+    assert of_size(5, 20, 0.1) == pytest.approx(of_size(20, 5, 0.1), rel=0.03)
+    assert 1 < of_size(60, 60, 0.1) < of_size(50, 50, 0.1)  # beyond what is counted out
+
+
+def test_a_table_of_300_rows_takes_less_than_2_seconds() -> None:
+    rng = random.Random(6)
+    sides = [
+        [Sample(tuple(rng.lognormvariate(0, 0.2) for _ in range(30))) for _ in range(300)]
+        for _ in range(2)
+    ]
+    started = time.process_time()
+    for base, new in zip(*sides, strict=True):
+        detectable(effect(base, new), 0.05 / 300)
+    assert time.process_time() - started < 2
 
 
 def test_two_groups_are_told_from_one() -> None:
