@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from statistics import median
 
 import numpy as np
 
-from recoverybench.effects import holm, rank_test, ratio_interval
+from recoverybench.effects import holm, rank_test
 from recoverybench.stats import median_interval, wilson
 
 SIZES = (3, 5, 10, 20, 30)
-TRUTH = 1.3
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -23,49 +22,6 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     lines.append("|" + "|".join("---" for _ in lines[0].split("|")[1:-1]) + "|")
     lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
     return "\n".join(lines)
-
-
-SHAPES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
-    "log-normal, 25 %": lambda rng, n: rng.lognormal(0, 0.25, n),
-    "1 + exponential": lambda rng, n: 1 + rng.exponential(0.5, n),
-    "two groups": lambda rng, n: rng.lognormal(0, 0.05, n) * np.where(rng.random(n) < 0.7, 1, 1.5),
-}
-
-
-def coverage(count: int = 4000) -> str:
-    """Of the ratio's interval, and of the bootstraps that it was chosen over."""
-    rows = []
-    for shape, draw in SHAPES.items():
-        for n in SIZES:
-            rng = np.random.default_rng(n)
-            exact = stated = percentile = smooth = 0.0
-            for _ in range(count):
-                base, new = draw(rng, n), TRUTH * draw(rng, n)
-                found = ratio_interval(sorted(base.tolist()), sorted(new.tolist()))
-                assert found is not None
-                exact += found.low <= TRUTH <= found.high
-                stated += found.confidence
-                percentile += covers(base, new, rng, smoothed=False)
-                smooth += covers(base, new, rng, smoothed=True)
-            rows.append(
-                [shape, n, *(f"{100 * v / count:.1f}" for v in (stated, exact, percentile, smooth))]
-            )
-    heads = ["data", "n a side", "stated, %", "covered, %", "percentile", "smoothed"]
-    return table(heads, rows)
-
-
-def covers(base: np.ndarray, new: np.ndarray, rng: np.random.Generator, *, smoothed: bool) -> bool:
-    """Whether a bootstrap interval of the ratio of medians (600 resamples) holds the truth."""
-    logs = []
-    for side in (base, new):
-        values = np.log(side)
-        drawn = values[rng.integers(0, len(values), (600, len(values)))]
-        if smoothed:  # a normal kernel of Silverman's width
-            width = 0.9 * values.std(ddof=1) * len(values) ** -0.2
-            drawn = drawn + rng.normal(0, width, drawn.shape)
-        logs.append(np.median(drawn, axis=1))
-    low, high = np.quantile(logs[1] - logs[0], (0.025, 0.975))
-    return bool(low <= math.log(TRUTH) <= high)
 
 
 def intervals(count: int = 20_000) -> str:
@@ -131,7 +87,7 @@ def alarms(count: int = 2000) -> str:
 
 
 def main() -> None:
-    for make in (alarms, coverage, intervals, power):
+    for make in (alarms, intervals, power):
         print(f"{(make.__doc__ or '').splitlines()[0]}\n\n{make()}\n", flush=True)
 
 
