@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from recoverybench.cells import FACTORS, Cell
 from recoverybench.records import Stop, Transition, TrialRecord, Verification
-from recoverybench.workload_name import short_name
+from recoverybench.workload_name import is_command, short_name
 
 NONE: Final = "–"
 """What stands where a record holds no value."""
@@ -51,6 +51,18 @@ _SILENT: Final = {
     "environment": None,
 }
 """What goes without saying: mechanisms that are off unless they are asked for."""
+
+_NOT_OF_COMMANDS: Final = (
+    "state_source",
+    "heartbeat_s",
+    "watchdog_s",
+    "coordinator",
+    "compile_cache",
+    "watchdog_factor",
+    "replica_check",
+    "agreement",
+)
+"""Factors that mean nothing where a command brings itself back."""
 
 _USUAL: Final = {**_SILENT, "victim": None, "coordinator": "worker0"}
 """What a cell's label leaves out where the cells differ in it."""
@@ -377,6 +389,8 @@ def constant_factors(cells: Iterable[Cell]) -> dict[str, str]:
     if not distinct:
         return {}
     moving = set(varying_factors(distinct))
+    if all(is_command(cell.workload) for cell in distinct):
+        moving |= set(_NOT_OF_COMMANDS)
     agreed = {f: getattr(distinct[0], f) for f in FACTORS if f not in moving}
     return {
         f: factor_value(f, value) for f, value in agreed.items() if value != _SILENT.get(f, _SAID)

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+COMMANDS = "external/"
+"""What the names of the commands that ship begin with."""
+
 _CHANGE = re.compile(r"([a-z][a-z0-9_]*)=(.*)")
 
 
@@ -98,3 +101,8 @@ def _typed(key: str, text: str, preset: Mapping[str, Any]) -> Any:
         return text
     allowed = words.get(kind, "nothing else: this entry cannot be changed")
     raise ValueError(f"{key} to be {allowed}, not {text!r}")
+
+
+def is_command(workload: str) -> bool:
+    """Whether the text of a workload names a command: ``external/NAME`` or a ``.toml`` file."""
+    return workload.startswith(COMMANDS) or workload.endswith(".toml")

@@ -76,8 +76,8 @@ def test_one_spelling(text: str, spelling: str) -> None:
         ("fast", "here = 'fast': expected one of default, plain, "),
         (3, "here = 3: expected one of default, plain, "),
         ("", "here = '': expected one of default, "),
-        ("plain,", "here = 'plain,': expected options out of ocdbt, "),
-        ("plain,speed=9", "here = 'plain,speed=9': expected options out of ocdbt, "),
+        ("plain,", "here = 'plain,': expected after plain nothing but ocdbt=…, "),
+        ("plain,speed=9", "here = 'plain,speed=9': expected after plain nothing but ocdbt=…, "),
         ("ocdbt=yes", "here = 'ocdbt=yes': expected ocdbt to be on or off, not 'yes'"),
         ("zarr=4", "here = 'zarr=4': expected zarr to be 2 or 3, not '4'"),
         ("chunk=1MiB", "here = 'chunk=1MiB': expected chunk to be a size of at least 4096B"),
@@ -85,7 +85,7 @@ def test_one_spelling(text: str, spelling: str) -> None:
         ("concurrent=1500MB", "here = 'concurrent=1500MB': expected concurrent to be whole"),
         ("io=fast", "here = 'io=fast': expected io to be buffered, memmap or direct"),
         ("zarr=3,zarr=3", "here = 'zarr=3,zarr=3': expected each option once, not zarr twice"),
-        ("zarr=3,plain", "here = 'zarr=3,plain': expected options out of "),
+        ("zarr=3,plain", "here = 'zarr=3,plain': expected after default nothing but "),
     ],
 )
 def test_what_is_refused(value: object, message: str) -> None:

@@ -198,3 +198,27 @@ def test_an_expression_that_takes_for_ever_is_named_and_ends(
     slow = expressions.compiled(r"(?P<step>\d+)(?:(?:a|a|aa)+)+(?=b)[^c]\1x", "f.toml: step")
     with pytest.raises(UsageError, match=r"f\.toml: step = .* reads a line within 0\.05 s; this"):
         slow.search("1" + "a" * 200 + "bb")
+
+
+@pytest.mark.parametrize(
+    ("step", "line", "said"),
+    [
+        (
+            r"step (?P<step>\S+)",
+            "step one",
+            "took 'one' out of 'step one': expected a whole number",
+        ),
+        (r"(?P<step>step)", "step 3", "the group (?P<step>…) took 'step'"),
+        (r"(?P<step>\d+)", "1" + "0" * 31, "expected a whole number of at most 12 digits"),
+        (
+            r"(?P<step>\d+) (?P<loss>\w+)",
+            "3 loss",
+            "took 'loss' out of '3 loss': expected a number",
+        ),
+    ],
+)
+def test_what_a_group_takes_has_to_be_a_number(step: str, line: str, said: str) -> None:
+    reader = Reader(read_patterns({"step": step}, "f.toml: patterns"))
+    with pytest.raises(UsageError) as raised:
+        reader.read(line)
+    assert said in str(raised.value) and str(raised.value).startswith("f.toml: patterns.step = ")

@@ -16,7 +16,7 @@ from recoverybench.campaign.design import next_places
 from recoverybench.campaign.sizes import is_foreign, sizes_of
 from recoverybench.cells import Cell
 from recoverybench.environments.environment import own
-from recoverybench.errors import HarnessError, UsageError
+from recoverybench.errors import UsageError
 from recoverybench.labels import cell_label
 from recoverybench.plan.own_files import own_sources
 from recoverybench.plan.sizes import Sizer, Sizes
@@ -177,11 +177,11 @@ def test_a_process_that_ends_or_hangs_is_said_and_the_next_question_is_answered(
     """A file that prints does not spoil the answer, either."""
     ends = write(tmp_path, more="def ends():\n    print('out of luck')\n    os._exit(9)")
     with Sizer() as sizer:
-        with pytest.raises(HarnessError, match=r"mine.py:ends .*ended with code 9 \(out of luck\)"):
+        with pytest.raises(UsageError, match=r"mine.py:ends .*ended with code 9 \(out of luck\)"):
             sizer.answer(ends.replace(":make", ":ends"), None, attempt=True)
         (tmp_path / "mine.py").write_text(f"{FILE}CHANGES = {{}}\nprint('hello')\n")
         assert sizer.answer(ends, None, attempt=True)["batch_size"] == 12
-    with Sizer(timeout_s=0.0) as sizer, pytest.raises(HarnessError, match="not known after 0 s"):
+    with Sizer(timeout_s=0.0) as sizer, pytest.raises(UsageError, match="not known after 0 s"):
         sizer.answer(ends, None, attempt=True)
 
 

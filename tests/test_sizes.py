@@ -162,7 +162,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Sizes that are made up, on a machine with 10 kB; what was asked for."""
     names: list[str] = []
 
-    def sizes_of(workloads: list[str], data: str | None, *, told: Any) -> dict[str, Sizes]:
+    def sizes_of(
+        workloads: list[str], data: str | None, *, told: Any, environment: Any
+    ) -> dict[str, Sizes]:
+        assert environment is None
         names.extend(workloads)
         return {name: made(workload=name) for name in workloads}
 

@@ -37,7 +37,6 @@ from recoverybench.cells import Cell
 from recoverybench.environments.prepare import Prepared, prepare
 from recoverybench.errors import HarnessError, UsageError, bad_value
 from recoverybench.external.measure import Commands
-from recoverybench.external.spec import is_command
 from recoverybench.faults._memory import sweep
 from recoverybench.faults._soak import Soak
 from recoverybench.labels import cell_label, varying_factors
@@ -46,7 +45,7 @@ from recoverybench.plan.suite import DEFAULT_SUITE, Overrides, Suite, load_suite
 from recoverybench.records import TrialRecord
 from recoverybench.results import store as results
 from recoverybench.results.store import Run, RunDir, replace_file
-from recoverybench.workload_name import short_name
+from recoverybench.workload_name import is_command, short_name
 
 ROOM_BYTES = 200_000_000
 """Free space that a run wants for its checkpoints, which are removed after each trial."""

@@ -10,11 +10,11 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from recoverybench.external.spec import PREFIX, is_command
+from recoverybench.external.spec import PREFIX
 from recoverybench.plan import catalogue
 from recoverybench.plan.own_files import own_sources
 from recoverybench.plan.suite import Suite
-from recoverybench.workload_name import WorkloadName
+from recoverybench.workload_name import WorkloadName, is_command
 
 
 def fingerprints(suite: Suite) -> dict[str, str]:

@@ -16,13 +16,12 @@ from recoverybench.campaign.trial import parts
 from recoverybench.cells import Cell
 from recoverybench.environments.environment import Environment
 from recoverybench.errors import RecoverybenchError, bad_value
-from recoverybench.external.spec import is_command
 from recoverybench.plan import catalogue
 from recoverybench.plan.sizes import Sizes, bytes_words
 from recoverybench.plan.suite import Suite
 from recoverybench.plan.workloads import preset_of
 from recoverybench.topology import Topology
-from recoverybench.workload_name import WorkloadName, short_name
+from recoverybench.workload_name import WorkloadName, is_command, short_name
 
 _SMALL: Final = 0.5
 """A workload is not asked for its size if a bound of it is below this share of the memory."""

@@ -159,12 +159,15 @@ def _commands(
     from recoverybench.campaign import cache
     from recoverybench.errors import UsageError
     from recoverybench.external.adhoc import command_file
-    from recoverybench.external.spec import is_command
+    from recoverybench.workload_name import is_command
 
     workloads = factors["workload"]
+    if start is not None and workloads:
+        said = "expected it or --command, not both"
+        raise UsageError(f"--workload = {workloads[0]!r}: {said}")
     if start is not None:
         path = command_file(start, patterns, Path.cwd(), cache.root() / "commands")
-        workloads = (*workloads, str(path))
+        workloads = (str(path),)
     elif patterns is not None:
         raise UsageError(f"--patterns = {patterns!r}: expected --command beside it")
     found = {"workload": workloads}
@@ -196,7 +199,7 @@ def _measure(suite: Suite, options: dict[str, Any], progress: Any) -> tuple[Run 
             force=options["force"],
         )
     except KeyboardInterrupt:
-        if not Path(out).exists():
+        if not (Path(out) / "run.json").exists():
             return None, True  # an environment was being made, or a workload tried
         kept = results.load(out)
         if not kept.trials:

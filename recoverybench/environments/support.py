@@ -8,9 +8,8 @@ from recoverybench.cells import Cell
 from recoverybench.environments.describe import NEEDED_BY_ALL
 from recoverybench.environments.environment import Environment
 from recoverybench.environments.installed import normal
-from recoverybench.external.spec import is_command
 from recoverybench.plan import catalogue
-from recoverybench.workload_name import WorkloadName
+from recoverybench.workload_name import WorkloadName, is_command
 
 COMMAND = "an environment is for workloads of recoverybench: a command says which Python it runs on"
 

@@ -52,6 +52,9 @@ _NO_STEP: Final = ("saved", "restore_begin", "restore_end")
 _NUMBERS: Final = ("step", "rank", "epoch", "of")
 _GROUPS: Final = (*_NUMBERS, "loss")
 _OPTIONS: Final = ("use", "description", "source", "repeats", "loss_of")
+_DIGITS: Final = 12
+"""Of a step; more is another number that an expression took for one."""
+
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 LONGEST: Final = 4096
@@ -96,8 +99,32 @@ class Patterns:
         for kind, expressions in self.expressions.items():
             for expression in expressions:
                 if found := expression.search(text):
+                    _check_numbers(expression, found.named, text)
                     yield kind, found.named
                     break
+
+
+def _check_numbers(expression: Expression, groups: Mapping[str, str], line: str) -> None:
+    """What an expression takes for a number has to be one.
+
+    Raises:
+        UsageError: it is not, or has too many digits for a step.
+    """
+    for name, text in groups.items():
+        if name == "loss":
+            try:
+                float(text)
+                continue
+            except ValueError:
+                allowed = "a number"
+        elif name not in _NUMBERS or (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+            continue
+        else:
+            allowed = f"a whole number of at most {_DIGITS} digits"
+        raise UsageError(
+            f"{expression.where} = {shorten(expression.text)}: the group (?P<{name}>…) took "
+            f"{shorten(text)} out of {shorten(line)}: expected {allowed}"
+        )
 
 
 class Reader:

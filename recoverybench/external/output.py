@@ -22,6 +22,9 @@ _CUT: Final = re.compile(rb"\r\n|\n|\r")
 LONGEST: Final = 1 << 16
 """Bytes of a line; a longer one is cut there."""
 
+KEPT: Final = 32 << 20
+"""Bytes of one stream that its log keeps. Every line is read, whatever becomes of the log."""
+
 TAIL: Final = 5
 """Last lines that a message shows."""
 
@@ -61,6 +64,7 @@ class Output:
         self._heard = heard
         self._begun = begun
         self._rest = b""
+        self._room = KEPT
         self._open = True
 
     def read(self) -> bool:
@@ -87,8 +91,12 @@ class Output:
             rest = b""
         self._rest = rest
         stamp = f"[{(t - self._begun) / 1e9:10.4f}] ".encode()
-        if lines:
-            self._log.write(b"".join(stamp + line + b"\n" for line in lines))
+        if lines and self._room:
+            content = b"".join(stamp + line + b"\n" for line in lines)
+            self._room = max(0, self._room - len(content))
+            if not self._room:
+                content += stamp + b"(from here on nothing is kept: the log is full)\n"
+            self._log.write(content)
         for line in lines:
             text = line.decode(errors="replace")
             if text.strip():

@@ -89,7 +89,8 @@ def analyse_command(
         whole=terms.whole and terms.back == "all",
         finished=finished,
     )
-    facts = _facts(problem or history.problem, history, line, compared, terms, finished)
+    problem = problem or history.problem or _began_late(splits, reference, cell.interval)
+    facts = _facts(problem, history, line, compared, terms, finished)
     outcome = classify(facts)
     trusted = outcome not in ("invalid", "no_effect")
     return TrialRecord(
@@ -169,6 +170,24 @@ def _finished(
 
 def _in_time(t: int, deadline: int | None) -> bool:
     return deadline is None or t <= deadline
+
+
+def _began_late(
+    splits: Sequence[Split], reference: CommandReference | None, interval: int
+) -> str | None:
+    """The job did not begin with the first step: it found what another run had saved, so that
+    what was lost and what was restored is not what the record would say.
+
+    Less than a checkpoint's interval later is no sign of it: steps may be printed now and then.
+    """
+    steps = [m.step for one in splits for m in one.before if m.step is not None]
+    if reference is None or not steps or min(steps) < reference.first + interval:
+        return None
+    return (
+        f"the job began with step {min(steps)}, and without a fault with step {reference.first}: "
+        "it found a checkpoint of another run; a command is to save in {directory}, or in "
+        "$RECOVERYBENCH_DIRECTORY"
+    )
 
 
 def _facts(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -122,6 +123,21 @@ def reference_for(
         reference = reference_of(marks_of(History.of(read_trial(journals).all)), key)
     except HarnessError as error:
         raise UsageError(f"{command.name}: {error} (logs: {logs})") from None
+    if command.verify != "none" and (found := _no_number(reference)):
+        raise UsageError(
+            f"{command.name}: without a fault its loss is {found}: expected numbers to compare "
+            'with, or verify = "none"'
+        )
     if command.files:
         sealed.write(path, json.dumps(reference.as_dict()).encode())
     return reference
+
+
+def _no_number(reference: CommandReference) -> str | None:
+    """The first loss that nothing can be compared with, and its step."""
+    for own in reference.losses.values():
+        for step, texts in own.items():
+            for text in texts:
+                if not math.isfinite(float(text)):
+                    return f"{text} at step {step}"
+    return None

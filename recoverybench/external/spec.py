@@ -42,8 +42,9 @@ from recoverybench.external.expressions import Expression, compiled
 from recoverybench.external.lines import Patterns, read_patterns
 from recoverybench.plan.catalogue import workloads_dir
 from recoverybench.plan.units import parse_duration
+from recoverybench.workload_name import COMMANDS
 
-PREFIX: Final = "external/"
+PREFIX: Final = COMMANDS
 """How the names of the commands that ship begin; the rest is a file in workloads/external/."""
 
 PLACEHOLDERS: Final = (
@@ -153,11 +154,6 @@ class Command:
         for path in (self.path, *self.files):
             total.update(hashlib.sha256(path.read_bytes()).digest())
         return total.hexdigest()
-
-
-def is_command(workload: str) -> bool:
-    """Whether the text of a workload names a command: ``external/NAME`` or a ``.toml`` file."""
-    return workload.startswith(PREFIX) or workload.endswith(".toml")
 
 
 def check_command(text: str, where: str) -> str:

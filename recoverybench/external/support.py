@@ -7,9 +7,10 @@ import subprocess
 from typing import Final
 
 from recoverybench.cells import Cell
-from recoverybench.external.spec import Command, is_command, load
+from recoverybench.external.spec import Command, load
 from recoverybench.plan import catalogue
 from recoverybench.plan.triggers import parse_trigger
+from recoverybench.workload_name import is_command
 
 STRATEGY: Final = "own"
 TRIGGERS: Final = ("step", "time", "random")

@@ -159,22 +159,22 @@ def _no_step(job: CommandJob) -> str:
     """No step was seen: the command is over, or its lines are others than the pattern's."""
     command = job.command
     said = _said(job)
-    if job.ended():
+    if job.failed():
         how = job.how_it_ended()
         return f"{command.name}: workload.start: it ended ({how}) before any step; {said}"
     patterns = command.patterns.expressions.get("step", ())
+    when = f"within the warm-up of {command.warm_up_s:g} s"
+    if job.ended():
+        when = f"before it ended ({job.how_it_ended()})"
     if not patterns:
         return (
-            f"{command.name}: patterns.step is missing, and no mark.step came within "
-            f"{command.warm_up_s:g} s; {said}"
+            f"{command.name}: patterns.step is missing (beside --command it is --patterns that "
+            f"says what is printed), and no mark.step came {when}; {said}"
         )
     shown = " or ".join(repr(p.text) for p in patterns)
     where = f"{command.name}: patterns.step"
     used = f" (of use = {command.patterns.name!r})" if command.patterns.name else ""
-    return (
-        f"{where} = {shown}{used}: never matched within the warm-up of {command.warm_up_s:g} s; "
-        f"{said}"
-    )
+    return f"{where} = {shown}{used}: never matched {when}; {said}"
 
 
 def _said(job: CommandJob) -> str:
@@ -239,6 +239,13 @@ def _to_the_moment(job: CommandJob, trigger: Trigger, interval: int, victim: int
         wait_s = chance * interval % 1.0 * pace_s
     if wait_s is not None and not job.ended():
         job.pump(job.ended, wait_s)
+    if job.ended() and victim not in job.found():
+        names = ", ".join(job.command.ranks.environment)
+        raise Unfit(
+            f"no process was found for worker {victim}, so nothing could be broken: expected its "
+            f"rank in one of the variables {names or '(none is named)'}, or ranks.arguments; "
+            f"{_said(job)}"
+        )
     if job.ended():
         raise Unfit(
             f"the command ended ({job.how_it_ended()}) before the fault ({trigger}): {_at(job)} "

@@ -303,5 +303,7 @@ def check_part(kind: str, value: object, where: str) -> str:
     try:
         module.create(argument if colon else None)
     except UsageError as error:
-        raise UsageError(f"{where} = {shorten(value)}: {error}") from error
+        # A part names itself and what it was given; the place that holds it says that better.
+        said = str(error).removeprefix(f"{KINDS[kind].singular} = {shorten(value)}: ")
+        raise UsageError(f"{where} = {shorten(value)}: {said}") from error
     return str(value)

@@ -102,7 +102,8 @@ def options_of(text: str) -> CheckpointOptions:
     for part in parts:
         key, equals, value = part.partition("=")
         if key not in _READERS or not equals:
-            raise ValueError(f"options out of {', '.join(_READERS)}, not {part!r}")
+            options = ", ".join(f"{name}=…" for name in _READERS)
+            raise ValueError(f"after {name} nothing but {options}, and not {part!r}")
         field = key.replace("-", "_")
         if field in changes:
             raise ValueError(f"each option once, not {key} twice")

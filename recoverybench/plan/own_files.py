@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from recoverybench.external.spec import PREFIX, is_command
-from recoverybench.workload_name import own_file
+from recoverybench.external.spec import PREFIX
+from recoverybench.workload_name import is_command, own_file
 
 
 def own_sources(file: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
-from recoverybench.errors import HarnessError, UsageError
+from recoverybench.errors import HarnessError, RecoverybenchError, UsageError
 from recoverybench.leftovers import owner_mark
 from recoverybench.protocol import OWNER_VARIABLE
 from recoverybench.topology import ROW_AXES, Topology
@@ -193,16 +193,17 @@ class Sizer:
             while not line.endswith(b"\n"):
                 left = end - time.monotonic()
                 if left <= 0 or not select.select([process.stdout], [], [], left)[0]:
-                    raise HarnessError(f"{what} were not known after {self._timeout_s:g} s")
+                    raise _failure(request, f"{what} were not known after {self._timeout_s:g} s")
                 piece = os.read(process.stdout.fileno(), 1 << 16)
                 if not piece:
                     raise OSError("ended")
                 line += piece
         except OSError as error:
             code = process.wait(timeout=10)
-            raise HarnessError(
+            raise _failure(
+                request,
                 f"{what} are not known: the process that finds them out ended with code "
-                f"{code}{self._last_words()}"
+                f"{code}{self._last_words()}",
             ) from error
         return dict(json.loads(line))
 
@@ -232,6 +233,11 @@ class Sizer:
         lines = self._said.read().decode("utf-8", "replace").split("\n")
         words = [line.strip() for line in lines if line.strip()]
         return f" ({words[-1][:200]})" if words else ""
+
+
+def _failure(request: Mapping[str, Any], text: str) -> RecoverybenchError:
+    """What a process that was lost means: somebody else's workload ended or held it."""
+    return UsageError(text) if request["try"] else HarnessError(text)
 
 
 def bytes_words(count: int) -> str:

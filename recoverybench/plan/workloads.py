@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from recoverybench.errors import bad_value, unknown_name
-from recoverybench.external.spec import check_command, is_command
+from recoverybench.external.spec import check_command
 from recoverybench.plan import catalogue
 from recoverybench.topology import ROW_AXES, Topology
-from recoverybench.workload_name import WorkloadName, own_file, short_name
+from recoverybench.workload_name import WorkloadName, is_command, own_file, short_name
 
 
 def check_workload(value: object, where: str) -> str:
