@@ -61,8 +61,8 @@ class Sample:
 
     @property
     def bound(self) -> float | None:
-        """What the median is longer than, where it lies beyond the deadline: what it would be if the
-        trials that were given up had been back right then.
+        """What the median is longer than, where it lies beyond the deadline: what it would be if
+        the trials that were given up had been back right then.
         """
         if not self.censored or self.median is not None:
             return None
