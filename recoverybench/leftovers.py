@@ -64,13 +64,17 @@ def directories() -> list[Path]:
 
 def reap() -> tuple[int, int]:
     """Remove both kinds; returns how many processes and directories there were."""
-    pids, paths = processes(), directories()
-    for pid in pids:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+    ended: set[int] = set()
+    # What was just being forked while we looked is there the next time.
+    while pids := set(processes()) - ended:
+        for pid in pids:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        ended |= pids
+    paths = directories()
     for path in paths:
         shutil.rmtree(path, ignore_errors=True)
-    return len(pids), len(paths)
+    return len(ended), len(paths)
 
 
 def _variable(environ: bytes) -> str | None:

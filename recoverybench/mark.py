@@ -28,6 +28,9 @@ from typing import SupportsFloat
 VARIABLE = "RECOVERYBENCH_MARKS"
 """Environment variable that names the run's FIFO; without it every mark is silent."""
 
+LONGEST = 200
+"""Characters of an event's name that are kept: a line must fit into the pipe at once."""
+
 RANK_VARIABLES = "RECOVERYBENCH_RANK_VARIABLES"
 """Environment variable that names, separated by commas, the variables that may hold the rank."""
 
@@ -71,7 +74,7 @@ def event(name: str) -> None:
     evidence of a failure; any other name is kept in the journal.
     """
     if _path is not None:
-        _tell(time.monotonic_ns(), f'"event","name":{json.dumps(str(name))}')
+        _tell(time.monotonic_ns(), f'"event","name":{json.dumps(str(name)[:LONGEST])}')
 
 
 def rank(number: int) -> None:

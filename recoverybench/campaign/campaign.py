@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import json
@@ -37,6 +38,7 @@ from recoverybench.cells import Cell
 from recoverybench.environments.prepare import Prepared, prepare
 from recoverybench.errors import HarnessError, UsageError, bad_value
 from recoverybench.external.measure import Commands
+from recoverybench.external.warden import Warden
 from recoverybench.faults._memory import sweep
 from recoverybench.faults._soak import Soak
 from recoverybench.labels import cell_label, varying_factors
@@ -283,7 +285,10 @@ class Campaign:
             HarnessError: a reference cannot be made, or a record cannot be written.
         """
         gc.disable()  # a pause of ours would be somebody's phase; collected between trials
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(gc.enable)
+            if any(is_command(cell.workload) for cell in self.suite.cells):
+                stack.enter_context(Warden())
             self._note_changes()
             commands = Commands(self.run, self.bench.directory, cache.root() / "references")
             for plan in self._open():
@@ -293,8 +298,6 @@ class Campaign:
                 keys = keys_of(plan, plan.cell, self.bench)
                 self._one(plan, keys, self._reference_of(plan, keys))
                 gc.collect()
-        finally:
-            gc.enable()
 
     def _note_changes(self) -> None:
         """A run that goes on with other sources, data, versions or flags has other references."""

@@ -52,7 +52,7 @@ _NO_STEP: Final = ("saved", "restore_begin", "restore_end")
 _NUMBERS: Final = ("step", "rank", "epoch", "of")
 _GROUPS: Final = (*_NUMBERS, "loss")
 _OPTIONS: Final = ("use", "description", "source", "repeats", "loss_of")
-_DIGITS: Final = 12
+DIGITS: Final = 12
 """Of a step; more is another number that an expression took for one."""
 
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -117,10 +117,10 @@ def _check_numbers(expression: Expression, groups: Mapping[str, str], line: str)
                 continue
             except ValueError:
                 allowed = "a number"
-        elif name not in _NUMBERS or (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        elif name not in _NUMBERS or (text.isascii() and text.isdigit() and len(text) <= DIGITS):
             continue
         else:
-            allowed = f"a whole number of at most {_DIGITS} digits"
+            allowed = f"a whole number of at most {DIGITS} digits"
         raise UsageError(
             f"{expression.where} = {shorten(expression.text)}: the group (?P<{name}>…) took "
             f"{shorten(text)} out of {shorten(line)}: expected {allowed}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from recoverybench.external.lines import Seen
+from recoverybench.external.lines import DIGITS, Seen
 
 MILESTONES: Final = ("up", "rendezvous", "compiled", "error")
 """Names of events that are something to the timeline."""
@@ -37,6 +37,8 @@ def parse(line: bytes) -> Told | None:
         data: dict[str, Any] = json.loads(line)
         what, name = str(data["mark"]), data.get("name")
         step, loss, rank = data.get("step"), data.get("loss"), data.get("rank")
+        if step is not None and not 0 <= int(step) < 10**DIGITS:
+            return None
         if what == "event":
             what = str(name) if name in MILESTONES else "event"
         return Told(

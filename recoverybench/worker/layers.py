@@ -150,7 +150,11 @@ def gpt_attention(x: jax.Array, weights: Weights, heads: int, *, causal: bool) -
         heads: they divide dim. causal: see `attention`.
     """
     qkv_bias, out_bias, _, _ = split_biases(weights["biases"], x.shape[-1])
-    qkv = x @ weights["qkv"] + qkv_bias
+    # A bias of the keys adds the same to every score of a query, which softmax takes away again:
+    # its gradient is 0, but for rounding, which Adam would scale up to whole steps of noise.
+    query, key, value = jnp.split(qkv_bias.reshape(heads, 3, -1), 3, axis=1)
+    bias = jnp.concatenate([query, jax.lax.stop_gradient(key), value], axis=1).reshape(-1)
+    qkv = x @ weights["qkv"] + bias
     mixed = attention(qkv, heads, x.shape[-1] // heads, causal=causal)
     added: jax.Array = mixed @ weights["out"] + out_bias
     return added

@@ -1,0 +1,64 @@
+"""A supervisor that is killed leaves nothing of a command behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from recoverybench import leftovers
+
+SUPERVISOR = """
+import os, subprocess, time
+from recoverybench.external.warden import Warden
+from recoverybench.leftovers import owner_mark
+from recoverybench.protocol import OWNER_VARIABLE
+with Warden():
+    env = {**os.environ, OWNER_VARIABLE: owner_mark()}
+    loop = subprocess.Popen(
+        ["bash", "-c", "setsid sleep 300 >/dev/null 2>&1 & echo $!; while :; do sleep 0.05; done"],
+        env=env, start_new_session=True,
+    )
+    time.sleep(300)
+"""
+
+
+def gone(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_a_killed_supervisor_takes_a_command_and_all_its_children_along() -> None:
+    supervisor = subprocess.Popen(
+        [sys.executable, "-c", SUPERVISOR], stdout=subprocess.PIPE, text=True
+    )
+    assert supervisor.stdout is not None
+    sleeper = int(supervisor.stdout.readline())
+    mark = f"{supervisor.pid}-{leftovers._start_time(supervisor.pid)}"
+    assert leftovers.runs(mark) and not gone(sleeper)
+    os.kill(supervisor.pid, signal.SIGKILL)
+    supervisor.wait()
+    end = time.monotonic() + 20
+    while (not gone(sleeper) or leftovers.processes()) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert gone(sleeper)
+    assert leftovers.processes() == []
+    supervisor.stdout.close()
+
+
+def test_it_ends_with_what_it_watches_over_and_harms_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SUPERVISOR.replace("    time.sleep(300)", "    loop.kill()")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    sleeper = int(done.stdout.splitlines()[0])
+    assert not gone(sleeper)  # nobody was killed: it is the job's to end what it started
+    os.kill(sleeper, signal.SIGKILL)
