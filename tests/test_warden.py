@@ -19,8 +19,9 @@ with Warden():
     env = {**os.environ, OWNER_VARIABLE: owner_mark()}
     loop = subprocess.Popen(
         ["bash", "-c", "setsid sleep 300 >/dev/null 2>&1 & echo $!; while :; do sleep 0.05; done"],
-        env=env, start_new_session=True,
+        env=env, start_new_session=True, stdout=subprocess.PIPE, text=True,
     )
+    print(loop.stdout.readline().strip(), flush=True)
     time.sleep(300)
 """
 

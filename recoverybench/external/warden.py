@@ -18,8 +18,8 @@ _WATCH: Final = """
 import os, select, sys
 parent = os.pidfd_open(int(sys.argv[1]))
 print(flush=True)
-select.select([parent, sys.stdin], [], [])
-if select.select([parent], [], [], 0)[0]:
+if not sys.stdin.read():  # nobody said that all is well: its pipes close before it is gone
+    select.select([parent], [], [])
     from recoverybench.leftovers import reap
     reap()
 """
@@ -46,8 +46,9 @@ class Warden:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            with suppress(BrokenPipeError):
-                pipe.close()
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(b"done")
+            self._process.stdin.close()
+        self._process.stdout.close()
         self._process.wait()
