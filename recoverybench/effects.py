@@ -310,6 +310,8 @@ def verdict(found: Effect, p_adjusted: float | None, alpha: float, margin: float
         late = found.base_bound is not None, found.new_bound is not None
         if late[0] != late[1]:
             return "worse" if late[1] else "better"
+        if found.base_median == 0 and found.new_median:
+            return "worse"
         if found.ratio is not None and found.ratio > high:
             return "worse"
         if found.ratio is not None and found.ratio < low:

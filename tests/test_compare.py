@@ -348,3 +348,40 @@ def test_bad_input_is_one_line(
     assert cli.call(["compare", *arguments]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"recoverybench: error: {said}") and error.count("\n") == 1
+
+
+# What must not pass
+
+
+def with_outcome(records: Sequence[TrialRecord], outcome: str, count: int) -> list[TrialRecord]:
+    return [
+        dataclasses.replace(t, outcome=outcome, recovery_s=None) if i < count else t
+        for i, t in enumerate(records)
+    ]
+
+
+def test_more_divergence_than_before_is_divergence() -> None:
+    plain = trials(10, cells=CELLS[:1])
+    few, many = (with_outcome(plain, "diverged", count) for count in (1, 10))
+    found = compared(side(few), side(many, "new"))
+    assert found.found("divergence") and found.changes[0].base == (1, 10)
+    assert compared(side(many), side(few, "new")).found("divergence") == []
+
+
+@pytest.mark.parametrize("outcome", ["no_effect", "invalid"])
+def test_a_side_that_says_nothing_is_no_pass(outcome: str) -> None:
+    plain = trials(5, cells=CELLS[:1])
+    found = compared(side(plain), side(with_outcome(plain, outcome, 5), "new"))
+    assert not found.cells and f"5 {outcome}" in found.not_compared[0].reason
+    assert found.found("regression") == ["no cell could be compared"]
+
+
+def test_a_run_that_was_skipped_is_no_pass() -> None:
+    new = dataclasses.replace(side(trials(10, seed=1), "new"), skipped=(("x", "damaged"),))
+    assert compared(side(trials(10)), new).found("any") == ["x: skipped: damaged"]
+
+
+def test_a_base_of_zero_hides_nothing() -> None:
+    zero = [dataclasses.replace(t, recovery_s=0.0) for t in trials(10, cells=CELLS[:1])]
+    found = compared(side(zero), side(trials(10, cells=CELLS[:1]), "new"))
+    assert found.cells[0].rows[0].verdict == "worse"

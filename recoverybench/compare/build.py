@@ -158,7 +158,8 @@ def _match(
             rest.append((cell, "base", "only in the base"))
             continue
         taken.add(other.cell)
-        if reason := _mixed(one, "base") or _mixed(other, "new") or _apart(one, other):
+        reason = _mixed(one, "base") or _mixed(other, "new") or _apart(one, other)
+        if reason := reason or _says_nothing(one, "base") or _says_nothing(other, "new"):
             rest.append((cell, "both", reason))
         else:
             pairs.append((one, other))
@@ -176,6 +177,14 @@ def _mixed(one: _Cell, side: str) -> str | None:
         names = ", ".join(sorted(e or "this" for e in environments))
         return f"the {side} holds several environments ({names}): name one, as in RUN@ENVIRONMENT"
     return None
+
+
+def _says_nothing(one: _Cell, side: str) -> str | None:
+    """A side whose trials are all invalid or had nothing to recover from."""
+    if _recovered(one)[1]:
+        return None
+    found = ", ".join(f"{count} {outcome}" for outcome, count in _outcomes(one).items())
+    return f"no trial of the {side} says anything about a recovery: {found}"
 
 
 def _apart(one: _Cell, other: _Cell) -> str | None:
@@ -299,17 +308,24 @@ def _notes(draft: _Draft) -> Iterable[str]:
 
 
 def _changes(cell: CellComparison) -> Iterable[OutcomeChange]:
-    """Outcomes that the new side has and the base has not, the worst first."""
+    """Outcomes that are new, and silent ones that are more frequent; the worst first."""
     before, after = cell.outcomes
     base, new = cell.rate.base, cell.rate.new
     broken = min(base[1], new[1]) >= _LEAST_BROKEN and base[0] == base[1] and new[0] == 0
     order = (*SILENT, *(name for name in OUTCOMES if name not in SILENT))
     for outcome in order:
-        count = after.get(outcome, 0)
-        if not count or before.get(outcome) or outcome in ("recovered", "no_effect"):
+        count, known = after.get(outcome, 0), before.get(outcome, 0)
+        if not count or outcome in ("recovered", "no_effect"):
+            continue
+        # Of silent failures a larger share is as bad as the first one; of others the test of the
+        # rate says whether there are more.
+        more = count * cell.trials[0] > known * cell.trials[1]
+        if known and not (more and outcome in SILENT):
             continue
         kind = "divergence" if outcome in SILENT else "broken" if broken else "lost"
-        yield OutcomeChange(cell.label, outcome, kind, (0, cell.trials[0]), (count, cell.trials[1]))
+        yield OutcomeChange(
+            cell.label, outcome, kind, (known, cell.trials[0]), (count, cell.trials[1])
+        )
 
 
 def _facts(side: Side) -> Facts:

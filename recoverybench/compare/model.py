@@ -158,7 +158,7 @@ class Comparison:
             kind: ``divergence``: training that is no longer the same, with nothing said.
                 ``regression``: that, cells that no longer recover, everything that is worse, and
                 sides without one cell in common. ``any``: that, every trial that no longer
-                recovers, and every cell that was not compared.
+                recovers, every cell that was not compared, and every run that was skipped.
         """
         lines = [
             f"{c.label}: {c.outcome} {c.new[0]} of {c.new[1]}, was {c.base[0]} of {c.base[1]}"
@@ -177,6 +177,8 @@ class Comparison:
             lines.append("no cell could be compared")
         if kind == "any":
             lines += [f"{n.label}: not compared: {n.reason}" for n in self.not_compared]
+            skipped = (*self.base.skipped, *self.new.skipped)
+            lines += [f"{path}: skipped: {reason}" for path, reason in skipped]
             lines += [
                 f"{c.label}: {c.outcome} {c.new[0]} of {c.new[1]}, was {c.base[0]} of {c.base[1]}"
                 for c in self.changes

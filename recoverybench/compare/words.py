@@ -37,9 +37,13 @@ def answer(comparison: Comparison) -> str:
     counts = Counter(cell.verdict for cell in cells)
     parts = [f"{counts[v]} {v}" for v in VERDICTS if counts[v]]
     said = f"{len(cells)} {_cells(len(cells))} compared: {', '.join(parts)}."
-    phases = sum(row.verdict == "worse" for cell in cells for row in cell.rows[1:])
-    if phases and not counts["worse"]:
-        said += f" No recovery time is worse, but {phases} of their parts."
+    slower = Counter(row.quantity for c in cells for row in c.rows[1:] if row.verdict == "worse")
+    if slower:
+        named = ", ".join(f"{quantity_name(q)} in {n}" for q, n in slower.items())
+        said += f" Parts that are worse: {named}."
+    if comparison.changes:
+        count = len(comparison.changes)
+        said += f" {count} new {'outcome' if count == 1 else 'outcomes'}."
     if comparison.not_compared:
         count = len(comparison.not_compared)
         said += f" {count} {_cells(count)} not compared."
@@ -68,7 +72,7 @@ def change_line(change: OutcomeChange) -> str:
     count, of = change.new
     return (
         f"{change.label}: {outcome_name(change.outcome)} in {count} of {of} trials, "
-        f"in none of {change.base[1]} before ({what})"
+        f"in {change.base[0] or 'none'} of {change.base[1]} before ({what})"
     )
 
 

@@ -69,7 +69,9 @@ def ended(
     directory = tmp_path_factory.mktemp(request.param)
     siblings = [_sleeper(None), _sleeper(owner_mark())]
     arguments = command.arguments(
-        directory, suite_text({"fault": ["kill", "hang"], "watchdog": ["3s"]})
+        directory,
+        # With this seed the first block is in this order: the run is ended in the second trial.
+        suite_text({"fault": ["kill", "hang"], "watchdog": ["3s"]}, seed=1),
     )
     process = command.start(*arguments, output=directory / "said")
     stray = None
