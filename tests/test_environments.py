@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -267,10 +266,14 @@ def test_a_key_covers_python(monkeypatch: pytest.MonkeyPatch) -> None:
     assert locate.key_of([OLD], [], {}) != key
 
 
-def _hold(path: Path, ready: Any, go: Any) -> None:
-    with locate.locked(path):
-        ready.set()
-        go.wait(60)
+_HOLD = """
+import sys
+from pathlib import Path
+from recoverybench.environments import locate
+with locate.locked(Path(sys.argv[1])):
+    print(flush=True)
+    sys.stdin.read()
+"""
 
 
 def test_a_lock_is_held_against_another_process(tmp_path: Path) -> None:
@@ -278,17 +281,16 @@ def test_a_lock_is_held_against_another_process(tmp_path: Path) -> None:
     import fcntl
 
     path = tmp_path / "x.lock"
-    context = multiprocessing.get_context("fork")
-    ready, go = context.Event(), context.Event()
-    other = context.Process(target=_hold, args=(path, ready, go))
-    other.start()
-    try:
-        assert ready.wait(60)
-        with path.open() as file, pytest.raises(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    finally:
-        other.kill()
-        other.join()
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        try:
+            assert other.stdout.readline() == b"\n"
+            with path.open() as file, pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            other.kill()
     with locate.locked(path):
         pass
 
