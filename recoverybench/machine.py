@@ -34,6 +34,11 @@ def device_limit(platform: str) -> int | None:
     return _THREADS_PER_CORE * cores() if platform == "cpu" else None
 
 
+def platform_name() -> str:
+    """JAX's platform, as the environment says; by default the CPU."""
+    return os.environ.get("JAX_PLATFORMS", "").split(",")[0] or "cpu"
+
+
 def load_average() -> float:
     """The 1-minute load average."""
     return os.getloadavg()[0]
@@ -67,7 +72,7 @@ def memory_for_work_bytes(root: Path = _ROOT) -> int:
 def describe(root: Path = _ROOT) -> dict[str, Any]:
     """The host as plain JSON data; a value the system does not give is None."""
     return {
-        "platform": os.environ.get("JAX_PLATFORMS", "").split(",")[0] or "cpu",
+        "platform": platform_name(),
         "system": _platform.system(),
         "kernel": _platform.release(),
         "architecture": _platform.machine(),

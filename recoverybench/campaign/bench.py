@@ -61,7 +61,7 @@ class Bench:
     ) -> Bench:
         """Set one up with the launcher of that name; its own output goes to `log`."""
         module = catalogue.load("launchers", launcher)
-        platform = platform_name()
+        platform = machine.platform_name()
         bench = cls(
             module,
             log,
@@ -140,11 +140,6 @@ def most_launchers() -> int:
     except HarnessError:
         return 1
     return max(1, int(_SHARE * available) // FORK_SERVER_BYTES)
-
-
-def platform_name() -> str:
-    """JAX's platform, as the environment says; by default the CPU."""
-    return os.environ.get("JAX_PLATFORMS", "").split(",")[0] or "cpu"
 
 
 def worker_environment(platform: str) -> dict[str, str]:

@@ -27,7 +27,7 @@ from recoverybench.analysis.record import analyse
 from recoverybench.analysis.soak import analyse_soak
 from recoverybench.analysis.verify import Reference
 from recoverybench.campaign import cache, interrupts
-from recoverybench.campaign.bench import Bench, platform_name, worker_environment
+from recoverybench.campaign.bench import Bench, worker_environment
 from recoverybench.campaign.cache import Keys
 from recoverybench.campaign.design import Place, ended, next_places
 from recoverybench.campaign.fingerprints import fingerprints
@@ -128,7 +128,7 @@ def run(
     prepared = prepare(
         suite,
         cache.root() / "environments",
-        worker_environment(platform_name()),
+        worker_environment(machine.platform_name()),
         listener.phase,
     )
     suite = prepared.suite

@@ -6,7 +6,6 @@ Before anything is started or written, and without making an array: see `plan.si
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -56,7 +55,7 @@ def check_fit(
     # What the entries of a preset have to do with one another only its family knows.
     changed = {cell.workload for cell in cells if WorkloadName.of(cell.workload).changes}
     asked = foreign | changed
-    counted = launcher == "local" and _platform() == "cpu" and not force
+    counted = launcher == "local" and machine.platform_name() == "cpu" and not force
     available = machine.memory_for_work_bytes() if counted else None
     if available is not None:
         asked |= {c.workload for c in cells if not _obviously_small(c, available)}
@@ -99,10 +98,6 @@ def needed_bytes(sizes: Sizes, topology: Topology, *, keeps_old_state: bool = Fa
     states = 2 if keeps_old_state else 1
     on_device = states * sizes.device_bytes(topology) + sizes.gradient_bytes(topology)
     return topology.total * on_device + sizes.state_bytes
-
-
-def _platform() -> str:
-    return os.environ.get("JAX_PLATFORMS", "").split(",")[0] or "cpu"
 
 
 def _topologies(cell: Cell) -> Iterator[tuple[str, Topology]]:
