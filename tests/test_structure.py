@@ -36,12 +36,13 @@ WORKER_MAY_IMPORT = (
 )
 """What runs inside a training process knows these, and nothing of the supervisor."""
 
-WORDS = ("errors", "vocabulary", "cells", "records", "labels")
+WORDS = ("errors", "vocabulary", "cells", "records", "labels", "visible")
 
 RANKS = (
     WORDS,
     ("plan", "analysis"),
     ("results",),
+    ("web",),
     ("stats", "soaks", "damage", "reads", "blocks", "effects"),
     ("report", "terminal"),
     ("compare",),

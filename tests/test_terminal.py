@@ -16,7 +16,7 @@ from recoverybench.labels import seconds
 from recoverybench.records import Exit, Stop, Transition, TrialRecord, Verification
 from recoverybench.results.store import Run
 from recoverybench.terminal import Progress, run_table, trial_timeline
-from recoverybench.terminal.text import clean
+from recoverybench.visible import clean
 from recoverybench.vocabulary import OUTCOMES, PHASES
 from tests.sample_run import (
     default_trials,

@@ -10,7 +10,7 @@ from typing import Final
 from markupsafe import Markup, escape
 
 from recoverybench.compare.model import Comparison, Row
-from recoverybench.terminal.text import clean
+from recoverybench.visible import clean
 
 _WIDTH: Final = 1000
 _LEFT: Final = 300

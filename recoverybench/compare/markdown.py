@@ -8,7 +8,7 @@ from typing import Final
 
 from recoverybench.compare import words
 from recoverybench.compare.model import CellComparison, Comparison
-from recoverybench.terminal.text import clean
+from recoverybench.visible import clean
 
 MARKER: Final = "<!-- recoverybench compare -->"
 """Its first line, by which a later comment finds the one that it replaces."""

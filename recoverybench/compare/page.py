@@ -12,7 +12,8 @@ from recoverybench import __version__
 from recoverybench.compare import words
 from recoverybench.compare.forest import forest
 from recoverybench.compare.model import Comparison
-from recoverybench.terminal.text import clean
+from recoverybench.visible import clean
+from recoverybench.web.templating import asset
 
 
 def to_html(comparison: Comparison) -> str:
@@ -27,7 +28,7 @@ def to_html(comparison: Comparison) -> str:
     template = environment.from_string(_text("recoverybench.compare", "compare.html.j2"))
     page: str = template.render(
         version=__version__,
-        css=Markup(_text("recoverybench.report", "report.css")),
+        css=Markup(asset("web", "style", "base.css")),
         c=comparison,
         w=words,
         answer=words.answer(comparison),

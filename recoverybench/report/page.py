@@ -45,6 +45,7 @@ from recoverybench.report.settings import constants_of, settings_of
 from recoverybench.results.store import Run
 from recoverybench.soaks import soaks_of
 from recoverybench.vocabulary import OUTCOMES, SHOWN_PHASES, UNNAMED
+from recoverybench.web.templating import asset
 
 _FAILURES_SHOWN = 50
 
@@ -202,6 +203,8 @@ def _template() -> Any:
 
 @cache
 def _asset(name: str) -> str:
+    if name == "report.css":
+        return asset("web", "style", "base.css")
     text = files("recoverybench.report").joinpath("templates", name).read_text("utf-8")
     return text.rstrip("\n")
 

@@ -33,7 +33,8 @@ from recoverybench.records import TrialRecord
 from recoverybench.results.store import Run
 from recoverybench.soaks import soaks_of
 from recoverybench.stats import CellSummary, Spread, Survival, summarise
-from recoverybench.terminal.text import clean, plain
+from recoverybench.terminal.text import plain
+from recoverybench.visible import clean
 from recoverybench.vocabulary import SHOWN_PHASES, UNNAMED
 
 _SHORT = {

@@ -34,7 +34,8 @@ from recoverybench.labels import (
     victim_words,
 )
 from recoverybench.records import Exit, Span, TrialRecord, Verification
-from recoverybench.terminal.text import clean, plain
+from recoverybench.terminal.text import plain
+from recoverybench.visible import clean
 from recoverybench.vocabulary import MILESTONES, PHASES, UNNAMED
 
 _NAME, _TIME, _GAP = 30, 8, 2
