@@ -11,7 +11,6 @@ from recoverybench.cli import VERBS
 from recoverybench.cli._options import echo_json, format_option, run_path
 
 if TYPE_CHECKING:
-    from recoverybench.records import TrialRecord
     from recoverybench.results.store import Run
 
 
@@ -25,9 +24,10 @@ def command(run: Path, trial: str | None, output: str) -> None:
     With --trial, show one trial: its phases as bars, and what each worker was doing.
     """
     from recoverybench.results import store as results
+    from recoverybench.results.lookup import find_trial
 
     loaded = results.load(run_path(run))
-    record = None if trial is None else _find(loaded, trial)
+    record = None if trial is None else find_trial(loaded, trial)
     if output == "json":
         echo_json(_plain(loaded) if record is None else record.as_dict())
         return
@@ -45,17 +45,3 @@ def _plain(run: Run) -> dict[str, Any]:
     """A run as plain JSON data: what run.json holds, and every trial's record."""
     trials = [record.as_dict() for record in run.trials]
     return {**run.info.as_dict(), "dropped_lines": run.dropped, "trials": trials}
-
-
-def _find(run: Run, trial: str) -> TrialRecord:
-    """The record of a trial by its id. Raises `UsageError` where the run has none."""
-    from recoverybench.errors import bad_value, unknown_name
-
-    by_id = {record.trial: record for record in run.trials}
-    if trial.isdigit():
-        trial = trial.zfill(4)
-    if parts := [name for name in by_id if name.startswith(f"{trial}.")]:
-        raise bad_value("--trial", trial, f"one of its injections: {', '.join(parts)}")
-    if trial not in by_id:
-        raise unknown_name("--trial", trial, by_id)
-    return by_id[trial]
