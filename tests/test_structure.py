@@ -46,6 +46,7 @@ RANKS = (
     ("stats", "soaks", "damage", "reads", "blocks", "effects"),
     ("report", "terminal"),
     ("compare",),
+    ("site",),
     ("cli", "__main__"),
 )
 """From the journals to the reader: a part imports none of a later rank."""

@@ -32,7 +32,9 @@ VERBS = {
     "show": "Show a run as a table, or one of its trials as a timeline.",
     "report": "Write runs as one HTML file that works with no network.",
     "export": "Write the trials of runs as one table: CSV, JSON or Parquet.",
+    "trace": "Write one trial as a trace for Perfetto.",
     "compare": "Compare two runs or releases, and say what got worse.",
+    "publish": "Write a static site over all runs and releases.",
     "list": "List what a suite can name.",
     "doctor": "Say what works on this machine, and what is missing.",
 }

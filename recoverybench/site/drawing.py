@@ -1,0 +1,278 @@
+"""A trend as a drawing: SVG that needs no script. Pure.
+
+Of each point: its trials as dots, the interval of the median as a line, the median as a mark whose
+shape says which line it is on. A change has a triangle over it, up for worse and down for better,
+so that nothing is told by a colour alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup, escape
+
+from recoverybench.labels import seconds
+from recoverybench.site.catalogue import Shown, Step
+from recoverybench.site.trends import Point
+from recoverybench.site.wording import conditions, median_text, point_text, step_text
+from recoverybench.visible import clean
+
+_LEFT: Final = 50
+_RIGHT: Final = 50
+_TOP: Final = 34
+_BOTTOM: Final = 28
+_LETTER: Final = 6.4
+"""Width of a letter of a tick, at most."""
+
+_NARROW: Final = (344, 190)
+_HIGH: Final = 250
+_DOTS: Final = 40
+"""Dots of a point, at most; of more trials that many quantiles are drawn."""
+
+LINES: Final = 5
+"""Colours, and shapes, of lines; more lines begin again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where things are in a drawing.
+
+    Attributes:
+        width, height: of the drawing. releases: place of a release -> column from 0.
+        low, high: ends of the axis, seconds. log: whether it is logarithmic.
+    """
+
+    width: float
+    height: float
+    releases: dict[int, int]
+    low: float
+    high: float
+    log: bool
+
+    @property
+    def step(self) -> float:
+        """Width of a column."""
+        return (self.width - _LEFT - _RIGHT) / max(len(self.releases), 1)
+
+    def x(self, point: Point) -> float:
+        """Middle of the column of a point."""
+        return _LEFT + (self.releases[point.release.at] + 0.5) * self.step
+
+    def y(self, value: float) -> float:
+        """Height of a time; beyond the axis it is at its edge."""
+        if value <= self.low:
+            part = 0.0
+        elif self.log:
+            part = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            part = (value - self.low) / (self.high - self.low)
+        return self.height - _BOTTOM - min(part, 1.0) * (self.height - _TOP - _BOTTOM)
+
+
+def draw(shown: Shown, releases: Sequence[int], *, up: str = "", wide: bool = False) -> Markup:
+    """The trend over these releases.
+
+    Args:
+        shown: the trend. releases: places of the releases that have a column, in order.
+        up: what leads from the page to the site's root: ``""`` or ``"../"``.
+        wide: as wide as the number of releases asks for.
+    """
+    columns = {place: at for at, place in enumerate(releases)}
+    lines = [
+        [point for point in line.points if point.release.at in columns]
+        for line in shown.trend.lines
+    ]
+    frame = _frame([point for line in lines for point in line], columns, wide)
+    name = escape(clean(f"Recovery time of {shown.name}, by release; the numbers are in a table"))
+    parts = [
+        f'<svg class="trend" viewBox="0 0 {frame.width:.0f} {frame.height:.0f}" '
+        f'width="{frame.width:.0f}" height="{frame.height:.0f}" role="group" aria-label="{name}">',
+        '<g aria-hidden="true">',
+        *_axes(frame, releases, lines),
+    ]
+    parts += _gaps(frame, lines, conditions(shown.trend))
+    for number, line in enumerate(lines):
+        parts += _line(frame, line, number % LINES)
+    parts.append("</g>")
+    steps = [s for s in shown.changes if s.new.release.at in columns]
+    parts += [_mark(frame, step, up) for step in steps]
+    return Markup("".join([*parts, "</svg>"]))
+
+
+def shape(number: int, x: float, y: float, size: float = 4.2) -> str:
+    """The mark of a line: the path of a circle, square, diamond or triangle around a point."""
+    r = size
+    if number == 0:
+        return f"M{x - r:.1f} {y:.1f}a{r} {r} 0 1 0 {2 * r} 0a{r} {r} 0 1 0 {-2 * r} 0z"
+    if number == 1:
+        return f"M{x - r:.1f} {y - r:.1f}h{2 * r}v{2 * r}h{-2 * r}z"
+    if number == 2:
+        d = f"{1.3 * r:.1f}"
+        return f"M{x:.1f} {y - 1.3 * r:.1f}l{d} {d}l-{d} {d}l-{d} -{d}z"
+    if number == 3:
+        return f"M{x:.1f} {y - 1.2 * r:.1f}l{1.2 * r:.1f} {2.2 * r:.1f}h{-2.4 * r:.1f}z"
+    return f"M{x - r:.1f} {y - 1.6:.1f}h{2 * r}v3.2h{-2 * r}z"
+
+
+def legend_mark(number: int) -> Markup:
+    """The same as a little drawing, for a legend."""
+    return Markup(
+        '<svg class="key" viewBox="0 0 14 14" width="14" height="14" aria-hidden="true">'
+        f'<path d="{shape(number % LINES, 7, 7)}" fill="var(--run-{number % LINES})"/></svg>'
+    )
+
+
+def _frame(points: Sequence[Point], columns: dict[int, int], wide: bool) -> Frame:
+    width, height = _NARROW
+    if wide:
+        width = max(_NARROW[0], min(1030, 40 * len(columns)), 7 * len(columns))
+        width, height = width + _LEFT + _RIGHT, _HIGH
+    values = [v for point in points for v in _values(point)]
+    known = [v for v in values if v > 0]
+    low, high = min(known, default=0.1), max(known, default=1.0)
+    if high > 10 * low:
+        return Frame(width, height, columns, low / 1.25, high * 1.2, True)
+    return Frame(width, height, columns, 0.0, high * 1.08, False)
+
+
+def _values(point: Point) -> list[float]:
+    if point.recovery is None:
+        return []
+    interval = point.recovery.interval
+    known = (point.recovery.median, point.recovery.bound, interval.low, interval.high)
+    return [*point.times, *(v for v in known if v is not None and math.isfinite(v))]
+
+
+def _axes(frame: Frame, releases: Sequence[int], lines: Sequence[Sequence[Point]]) -> list[str]:
+    parts = []
+    right = frame.width - _RIGHT
+    for tick in _ticks(frame):
+        y = frame.y(tick)
+        parts.append(
+            f'<path d="M{_LEFT} {y:.1f}H{right}" class="grid"/>'
+            f'<text x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end" class="tick">'
+            f"{escape(seconds(tick)) if tick else 0}</text>"
+        )
+    names = {p.release.at: p.release.name for line in lines for p in line}
+    last_at = len(releases) - 1
+    labels = []
+    for column in [0, last_at, *range(1, last_at)]:
+        place = releases[column] if releases else None
+        if place is None or place not in names:
+            continue
+        labels.append((column, clean(names[place])))
+    taken: list[tuple[float, float]] = []
+    for column, name in labels:
+        text = name if len(name) <= 16 else name[:15] + "…"
+        half = len(text) * _LETTER / 2
+        x = _LEFT + (column + 0.5) * frame.step
+        x = min(max(x, half), frame.width - half)
+        if any(x - half < high + 8 and x + half > low - 8 for low, high in taken):
+            continue
+        taken.append((x - half, x + half))
+        parts.append(
+            f'<text x="{x:.1f}" y="{frame.height - 8:.1f}" text-anchor="middle" class="tick">'
+            f"{escape(text)}</text>"
+        )
+    return parts
+
+
+def _ticks(frame: Frame) -> list[float]:
+    """Three to six round values on the axis."""
+    if not frame.log:
+        rough = frame.high / 3.2
+        unit = 10.0 ** math.floor(math.log10(rough))
+        size = next(m * unit for m in (1, 2, 5, 10) if m * unit >= rough * 0.999)
+        return [size * n for n in range(int(frame.high / size) + 1)]
+    first = math.floor(math.log10(frame.low))
+    last = math.ceil(math.log10(frame.high))
+    decades = [10.0**n for n in range(first, last + 1)]
+    factors = (1, 3) if frame.high < 400 * frame.low else (1,)
+    values = [decade * factor for decade in decades for factor in factors]
+    return [value for value in values if frame.low <= value <= frame.high]
+
+
+def _line(frame: Frame, points: Sequence[Point], number: int) -> list[str]:
+    colour = f"var(--run-{number})"
+    known = [p for p in points if p.recovery is not None and p.recovery.median is not None]
+    joined = "L".join(
+        f"{frame.x(p):.1f} {frame.y(p.recovery.median):.1f}"
+        for p in known
+        if p.recovery is not None and p.recovery.median is not None
+    )
+    parts = [f'<path d="M{joined}" class="joined" stroke="{colour}"/>'] if len(known) > 1 else []
+    parts += [_point(frame, point, number, colour) for point in points]
+    if known:
+        last = known[-1]
+        assert last.recovery is not None and last.recovery.median is not None
+        parts.append(
+            f'<text x="{frame.x(last) + 9:.1f}" y="{frame.y(last.recovery.median) + 4:.1f}" '
+            f'class="latest" fill="{colour}">{escape(median_text(last.recovery))}</text>'
+        )
+    return parts
+
+
+def _point(frame: Frame, point: Point, number: int, colour: str) -> str:
+    x = frame.x(point)
+    parts = [f"<g><title>{escape(clean(point_text(point)))}</title>"]
+    if dots := _dots(point.times):
+        at = "".join(f"M{x:.1f} {frame.y(value):.1f}h0" for value in dots)
+        parts.append(f'<path d="{at}" class="dots"/>')
+    if point.recovery is not None:
+        interval = point.recovery.interval
+        high = min(interval.high, frame.high)
+        parts.append(
+            f'<path d="M{x:.1f} {frame.y(interval.low):.1f}V{frame.y(high):.1f}" '
+            f'stroke="{colour}" class="interval"/>'
+        )
+        median = point.recovery.median
+        if median is not None:
+            parts.append(f'<path d="{shape(number, x, frame.y(median))}" fill="{colour}"/>')
+        else:
+            top = frame.y(point.recovery.bound or frame.high)
+            parts.append(f'<path d="M{x - 5:.1f} {top:.1f}l5 -8l5 8z" class="late"/>')
+    if point.recovered < point.judged:
+        parts.append(f'<path d="M{x - 3:.1f} {_TOP - 9}l6 6m0 -6l-6 6" class="lost"/>')
+    return "".join([*parts, "</g>"])
+
+
+def _dots(times: Sequence[float]) -> list[float]:
+    ordered = sorted(times)
+    if len(ordered) <= _DOTS:
+        return ordered
+    return [ordered[round(n * (len(ordered) - 1) / (_DOTS - 1))] for n in range(_DOTS)]
+
+
+def _gaps(frame: Frame, lines: Sequence[Sequence[Point]], named: Sequence[str]) -> list[str]:
+    """Where something begins that is not comparable with what was there before."""
+    starts = sorted(
+        (line[0].release.at, name) for line, name in zip(lines, named, strict=True) if line
+    )
+    parts = []
+    for place, name in starts[1:]:
+        if place == starts[0][0]:
+            continue
+        x = _LEFT + frame.releases[place] * frame.step
+        said = escape(clean(f"from here on also: {name}; not compared with what was before"))
+        parts.append(
+            f'<g><title>{said}</title><path d="M{x:.1f} {_TOP - 6}V{frame.height - _BOTTOM:.1f}" '
+            'class="gap"/></g>'
+        )
+    return parts
+
+
+def _mark(frame: Frame, step: Step, up: str) -> str:
+    """The triangle over a change, which leads to the comparison."""
+    assert step.verdict is not None
+    x, verdict = frame.x(step.new), step.verdict.verdict
+    said = escape(clean(step_text(step)))
+    triangle = f"M{x - 6:.1f} 18h12l-6 -11z" if verdict == "worse" else f"M{x - 6:.1f} 7h12l-6 11z"
+    return (
+        f'<a href="{escape(up + step.page)}" class="mark {verdict}" aria-label="{said}">'
+        f'<title>{said}</title><path d="M{x:.1f} 20V{frame.height - _BOTTOM:.1f}" class="at"/>'
+        f'<path d="{triangle}"/><rect x="{x - 12:.1f}" y="0" width="24" height="24" '
+        'class="touch"/></a>'
+    )

@@ -1,0 +1,165 @@
+"""What a site says: its answer, points and changes in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from recoverybench.cells import FACTORS
+from recoverybench.labels import FACTOR_NAMES, NONE, factor_value, seconds
+from recoverybench.site.catalogue import Catalogue, Change, Step
+from recoverybench.site.trends import Line, Point, Trend
+from recoverybench.site.verdicts import WORSE
+from recoverybench.stats import Survival
+
+_NAMED = 2
+"""Cells that the answer names; of more it gives the number."""
+
+
+def median_text(recovery: Survival | None) -> str:
+    """The median recovery time: ``1.2 s``, ``> 60 s`` where it lies beyond the deadline."""
+    if recovery is None:
+        return NONE
+    if recovery.median is not None:
+        return seconds(recovery.median)
+    return f"> {seconds(recovery.bound)}"
+
+
+def interval_text(recovery: Survival | None) -> str:
+    """Its interval: ``1.1 s to 1.4 s``."""
+    if recovery is None:
+        return NONE
+    low, high = recovery.interval.low, recovery.interval.high
+    return f"{_time(low)} to {_time(high)}"
+
+
+def _time(value: float) -> str:
+    return "any" if value == float("inf") else seconds(value)
+
+
+def point_text(point: Point) -> str:
+    """A point on one line."""
+    said = f"{point.release.name}: {median_text(point.recovery)}"
+    if point.recovery is not None:
+        said += f" ({interval_text(point.recovery)})"
+    return f"{said}, recovered {point.recovered} of {point.judged}"
+
+
+def step_text(step: Step) -> str:
+    """A change on one line, for its mark."""
+    assert step.verdict is not None
+    what = "; ".join(step.verdict.reasons)
+    return (
+        f"{step.verdict.verdict} from {step.base.release.name} to {step.new.release.name}: {what}"
+    )
+
+
+def change_text(change: Change) -> str:
+    """The same with the cell."""
+    return f"{change.shown.name}: {step_text(change.step)}"
+
+
+def factor_text(step: Step) -> str:
+    """How many times as long: ``× 1.45``."""
+    ratio = None if step.verdict is None else step.verdict.ratio
+    return NONE if ratio is None else f"× {ratio:.2f}"
+
+
+def conditions(trend: Trend) -> list[str]:
+    """What tells the lines of a trend from one another, a phrase each; one line has none."""
+    if len(trend.lines) == 1:
+        return [""]
+    each = [_properties(line) for line in trend.lines]
+    names = list(dict.fromkeys(name for one in each for name in one))
+    differ = [n for n in names if len({str(one.get(n)) for one in each}) > 1]
+    return [
+        ", ".join(f"{n} {'unknown' if one.get(n) is None else one[n]}" for n in differ)
+        or "measured beside the others"
+        for one in each
+    ]
+
+
+def _properties(line: Line) -> dict[str, Any]:
+    key = line.points[-1].key
+    files = None if key.workload is None else key.workload[:8]
+    factors = {FACTOR_NAMES[f]: factor_value(f, getattr(key.cell, f)) for f in FACTORS}
+    return {**dict(key.machine), **dict(key.settings), **factors, "the workload’s files": files}
+
+
+def answer(catalogue: Catalogue) -> str:
+    """What a reader wants to know first: what became of the newest release."""
+    if not catalogue.compared:
+        return f"{_latest(catalogue)} There is nothing yet to compare it with."
+    changes = catalogue.changes
+    newest = max(one.pair.new.at for one in catalogue.compared)
+    release = catalogue.releases[newest].name
+    now = [change for change in changes if change.step.new.release.at == newest]
+    if now:
+        worse = [c for c in now if c.step.verdict is not None and c.step.verdict.verdict == WORSE]
+        better = [c for c in now if c not in worse]
+        parts = [_some(worse, "worse"), _some(better, "better")]
+        return f"In {release}, recovery got " + ", and ".join(p for p in parts if p) + "."
+    said = f"No cell got better or worse in {release}, as far as its trials tell."
+    if changes:
+        at = changes[0].step.new.release.at
+        last = [change for change in changes if change.step.new.release.at == at]
+        count = cells_text(len(last))
+        said += f" The last change was in {catalogue.releases[at].name}: {count}."
+    return said
+
+
+def _latest(catalogue: Catalogue) -> str:
+    release = catalogue.releases[-1]
+    points = [
+        (shown, point)
+        for shown in catalogue.shown
+        for point in shown.trend.points
+        if point.release is release and point.recovery is not None
+    ]
+    medians = [median_text(point.recovery) for _, point in points]
+    if not medians:
+        return f"{release.name} is measured; no trial of it recovered."
+    if len(points) == 1:
+        return f"In {release.name} recovery took {medians[0]}."
+    times = sorted(p.recovery.median or p.recovery.bound or 0.0 for _, p in points if p.recovery)
+    ends = f"{seconds(times[0])} to {seconds(times[-1])}"
+    return f"In {release.name} recovery took {ends}, by the cell."
+
+
+def _some(changes: Sequence[Change], word: str) -> str:
+    if not changes:
+        return ""
+    if len(changes) > _NAMED:
+        return f"{word} in {len(changes)} cells"
+    return f"{word} in " + " and ".join(
+        f"{c.shown.name} ({'; '.join(c.step.verdict.reasons[:1])})"
+        for c in changes
+        if c.step.verdict is not None
+    )
+
+
+def basis(catalogue: Catalogue) -> str:
+    """What all of it rests on."""
+    runs = [run for release in catalogue.releases for run in release.runs]
+    trials = sum(run.trials for run in runs)
+    labelled = sum(release.labelled for release in catalogue.releases)
+    said = f"{_count(len(runs), 'run')}, {_count(trials, 'trial')}"
+    if labelled:
+        said += f", {_count(labelled, 'release')}"
+    said += f", {_count(len(catalogue.shown), 'cell')}; {_count(len(catalogue.compared), 'pair')}"
+    said += " of neighbours compared"
+    if catalogue.skipped:
+        said += f"; {_count(len(catalogue.skipped), 'directory')} skipped"
+    return said + "."
+
+
+def cells_text(number: int) -> str:
+    """``1 cell``, ``3 cells``."""
+    return _count(number, "cell")
+
+
+def _count(number: int, noun: str) -> str:
+    if number == 1:
+        return f"1 {noun}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {plural}"
