@@ -1,16 +1,20 @@
-"""The data behind a report, as JSON inside the page.
+"""The data behind a report, as it lies compressed inside the page.
 
-Cells stand once and trials point at them; spans are rows of
-``[worker, attempt, name, start_s, end_s]``. The page expands both again for the
-waterfall and for the download.
+Trials are columns: a list of values for each field of a record, one a trial, so that what is
+the same in many of them costs next to nothing. Times of milestones are whole microseconds from
+the injection. The page makes records of them again, for one trial that is looked at and for
+the download. Lanes, which are most of a record, are there for `MOST_LANES` trials at most.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Sequence
-from typing import Any
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from markupsafe import Markup
 
 from recoverybench.cells import Cell
 from recoverybench.damage import damage_words
@@ -18,52 +22,110 @@ from recoverybench.labels import (
     EXIT_REASONS,
     mechanism_name,
     notice_words,
+    outcome_name,
     stop_words,
     struck_again,
     tier_words,
     transition_words,
     victim_words,
 )
-from recoverybench.records import TrialRecord
+from recoverybench.records import Evidence, Exit, Span, TrialRecord
+from recoverybench.report.rows import Row
 from recoverybench.results.store import Run
-from recoverybench.vocabulary import EVIDENCE, MILESTONES, PHASES, SHOWN_PHASES
+from recoverybench.vocabulary import EVIDENCE, MILESTONES, OUTCOMES, PHASES, SHOWN_PHASES
+from recoverybench.web.embed import as_json, pack
 
-_DIGITS = 6
-"""Spans are drawn from microseconds; the clock's last digits would only make the file larger."""
+MOST_LANES: Final = 500
+"""Trials with lanes in one page: 300 spans each are 1.5 kB, compressed."""
 
+_DIGITS: Final = 6
+"""Microseconds: further digits are noise, and do not compress."""
 
-_SAYS_NOTHING: dict[str, Any] = {
-    field.name: field.default
-    for field in dataclasses.fields(TrialRecord)
-    if field.default is None or field.default == ()
+_ELSEWHERE: Final = ("cell", "spans", "milestones")
+"""Fields of a record that have a form of their own here."""
+
+_FIELDS: Final = tuple(f for f in dataclasses.fields(TrialRecord) if f.name not in _ELSEWHERE)
+
+_DEFAULTS: Final[dict[str, Any]] = {
+    f.name: f.default if f.default is not dataclasses.MISSING else None for f in _FIELDS
 }
-"""Fields that need not be there, with the nothing that they then hold."""
 
 
-def payload(runs: Sequence[Run]) -> dict[str, Any]:
-    """Everything the page's scripts read: vocabulary, runs, cells and trials."""
+def packed(runs: Sequence[Run], rows: Sequence[Row]) -> Markup:
+    """`payload`, compressed, for an element of the page."""
+    data = payload(runs, rows)
+    try:
+        return pack(msgspec.json.encode(data, enc_hook=str))
+    except (UnicodeEncodeError, ValueError):  # half of a character pair, in somebody's string
+        return pack(as_json(data).encode("utf-8", "backslashreplace"))
+
+
+def payload(runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Any]:
+    """Everything that the page's scripts read, but the figures: see the module."""
+    trials = [(position, run, trial) for position, run in enumerate(runs) for trial in run.trials]
     cells: dict[Cell, int] = {}
-    trials = []
-    for position, run in enumerate(runs):
-        for trial in run.trials:
-            cell = cells.setdefault(trial.cell, len(cells))
-            trials.append(_compact(trial) | {"run": position, "cell": cell})
+    of_cell = [cells.setdefault(trial.cell, len(cells)) for _, _, trial in trials]
+    of_row = {(row.run, row.cell): row.index for row in rows}
     return {
         "phases": PHASES,
         "shown_phases": SHOWN_PHASES,
         "milestones": MILESTONES,
         "reasons": EXIT_REASONS,
         "mechanisms": {name: mechanism_name(name) for name in EVIDENCE},
+        "outcomes": {name: outcome_name(name) for name in OUTCOMES},
         "runs": [run.info.as_dict() for run in runs],
-        "cells": [c.as_dict() for c in cells],
-        "trials": trials,
-        "victims": [victim_words(trial) for run in runs for trial in run.trials],
-        "notes": [_notes(run, trial) for run in runs for trial in run.trials],
+        "cells": [cell.as_dict() for cell in cells],
+        "labels": [row.label for row in rows],
+        "count": len(trials),
+        "run": [position for position, _, _ in trials],
+        "cell": of_cell,
+        "row": [of_row[position, trial.cell] for position, _, trial in trials],
+        "victims": [victim_words(trial) for _, _, trial in trials],
+        "notes": {
+            str(i): notes
+            for i, (_, run, trial) in enumerate(trials)
+            if (notes := _notes(run, trial))
+        },
+        "milestones_us": [_milestones(trial) for _, _, trial in trials],
+        "columns": _columns([trial for _, _, trial in trials]),
+        "defaults": _DEFAULTS,
+        "lanes": _lanes([trial for _, _, trial in trials], rows),
     }
 
 
+def _columns(trials: Sequence[TrialRecord]) -> dict[str, list[Any]]:
+    """Field -> its values; a field that holds its default in every trial is left out."""
+    found = {}
+    for field in _FIELDS:
+        values = [_plain(getattr(trial, field.name)) for trial in trials]
+        default = _plain(_DEFAULTS[field.name])
+        if any(value != default for value in values):
+            found[field.name] = values
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON data, with times to the microsecond."""
+    if isinstance(value, float):
+        return round(value, _DIGITS)
+    if isinstance(value, Evidence):
+        return [value.mechanism, round(value.after_s, _DIGITS), value.observer, value.detail]
+    if isinstance(value, Exit):
+        return [getattr(value, f.name) for f in dataclasses.fields(Exit)]
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value  # type: ignore[arg-type]
+
+
+def _milestones(trial: TrialRecord) -> dict[str, int]:
+    start = trial.t_inject or 0
+    return {name: (t - start + 500) // 1000 for name, t in trial.milestones.items()}
+
+
 def _notes(run: Run, trial: TrialRecord) -> list[str]:
-    """What only some trials have, in words; one list a trial, in their order."""
+    """What only some trials have, in words."""
     again = struck_again(trial) if trial.soak is not None else 0
     return [
         *damage_words(run.path, trial.trial),
@@ -74,46 +136,67 @@ def _notes(run: Run, trial: TrialRecord) -> list[str]:
     ]
 
 
-def embed(value: Any) -> str:
-    """JSON that can stand inside a ``<script>`` element, whatever strings it holds.
+# ---- lanes ---------------------------------------------------------------------------------
 
-    ``<``, ``>`` and ``&`` are written as escapes, so that neither ``</script>`` nor ``<!--``
-    can end or change the element; the two line separators that JavaScript knows and JSON
-    does not are escaped too. A value that JSON cannot hold (NaN, a path) becomes text.
+
+def _lanes(trials: Sequence[TrialRecord], rows: Sequence[Row]) -> dict[str, Any]:
+    """Lanes of some trials: numbers of the worker's attempt and of the name, start and length.
+
+    Starts are microseconds since the one before, lengths are microseconds.
     """
-    try:
-        text = _dump(value)
-    except ValueError:
-        text = _dump(_finite(value))
-    for char in "<>&\u2028\u2029":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    names: dict[str, int] = {}
+    attempts: dict[tuple[int | None, int], int] = {}
+    chosen = _with_lanes(trials, rows)
+    return {
+        "of": {
+            str(i): _coded(trial.spans, names, attempts)
+            for i, trial in enumerate(trials)
+            if chosen is None or id(trial) in chosen
+        },
+        "names": list(names),
+        "attempts": list(attempts),
+        "whole": chosen is None,
+    }
 
 
-def _dump(value: Any) -> str:
-    return json.dumps(
-        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str
+def _coded(
+    spans: Iterable[Span], names: dict[str, int], attempts: dict[tuple[int | None, int], int]
+) -> list[list[int]]:
+    columns: list[list[int]] = [[], [], [], []]
+    before = 0
+    order = sorted(
+        spans, key=lambda s: (-1 if s.worker is None else s.worker, s.attempt, s.start_s)
     )
+    for span in order:
+        start, end = round(span.start_s * 1e6), round(span.end_s * 1e6)
+        columns[0].append(attempts.setdefault((span.worker, span.attempt), len(attempts)))
+        columns[1].append(names.setdefault(span.name, len(names)))
+        columns[2].append(start - before)
+        columns[3].append(end - start)
+        before = start
+    return columns
 
 
-def _compact(trial: TrialRecord) -> dict[str, Any]:
-    data = dataclasses.replace(trial, spans=()).as_dict()
-    for name, value in _SAYS_NOTHING.items():  # what a reader takes where a field is not there
-        if data[name] == value:
-            del data[name]
-    data["spans"] = [
-        [s.worker, s.attempt, s.name, round(s.start_s, _DIGITS), round(s.end_s, _DIGITS)]
-        for s in trial.spans
-    ]
-    return data
+def _with_lanes(trials: Sequence[TrialRecord], rows: Sequence[Row]) -> set[int] | None:
+    """Which trials have lanes, by identity; None: all of them.
+
+    Of every cell the first that did not recover, the one in the middle, the slowest and the
+    fastest come first, then all others, one of each cell in turn.
+    """
+    if len(trials) <= MOST_LANES:
+        return None
+    turns = itertools.zip_longest(*(_telling(row.trials) for row in rows))
+    ranked = (trial for turn in turns for trial in turn if trial is not None)
+    return {id(trial) for trial in itertools.islice(ranked, MOST_LANES)}
 
 
-def _finite(value: Any) -> Any:
-    """The same value with NaN and infinities, which JSON does not know, as text."""
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return str(value)
-    if isinstance(value, dict):
-        return {str(k): _finite(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
-    return value
+def _telling(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """These trials, those that say most first."""
+    wrong = [t for t in trials if t.outcome not in ("recovered", "no_effect")]
+    back = sorted(
+        (t for t in trials if t.outcome == "recovered"), key=lambda t: t.recovery_s or 0.0
+    )
+    middle = back[len(back) // 2 : len(back) // 2 + 1]
+    first = [*wrong[:1], *middle, *back[-1:], *back[:1]]
+    seen: dict[int, TrialRecord] = {id(t): t for t in [*first, *wrong, *back, *trials]}
+    return list(seen.values())

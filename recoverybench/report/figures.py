@@ -14,10 +14,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from recoverybench.labels import outcome_name, phase_name, seconds, short_digests
-from recoverybench.report.rows import Row, mark_of
+from recoverybench.records import TrialRecord
+from recoverybench.report.rows import LEVEL, Row, mark_of
+from recoverybench.report.section import Figure
+from recoverybench.stats import Interval
 from recoverybench.vocabulary import SHOWN_PHASES, UNNAMED
 
-Figure = dict[str, Any]
+MOST_DOTS = 120
+"""Trials that one row of the first chart shows as dots. Of more, these: by rank, evenly, the
+shortest and the longest among them.
+"""
 
 _LOG_FROM = 10.0
 """The time axis is logarithmic when the longest and the shortest differ by more than this."""
@@ -41,6 +47,7 @@ _ROW_PX = 58
 def recovery_figure(rows: Sequence[Row], *, several: bool = False) -> Figure:
     """Recovery time per cell: a dot for every trial, a bar at the median, the rate beside it.
 
+    A line through the bar is the interval of the median, where there are trials enough for one.
     With `several` runs, each has a colour. Trials without a recovery time stand in a lane of
     their own at the right: a cross only where the training never went on.
     """
@@ -49,6 +56,8 @@ def recovery_figure(rows: Sequence[Row], *, several: bool = False) -> Figure:
     data: list[dict[str, Any]] = []
     for y, row in enumerate(rows):
         data.append(_dots(y, row, f"--run-{row.run % _RUN_COLOURS}" if several else "--accent"))
+        if row.interval is not None:
+            data.append(_interval(y, row, row.interval, max(times)))
         if row.median_s is not None:
             data.append(_median(y, row))
         if len(row.trials) > len(row.times):
@@ -64,7 +73,7 @@ def recovery_figure(rows: Sequence[Row], *, several: bool = False) -> Figure:
             "title": {"text": "no recovery time"},
         }
     layout["annotations"] = [_beside(y, r.rate, _main(r)) for y, r in enumerate(rows)]
-    return {"data": data, "layout": layout}
+    return {"data": data, "layout": layout, "rows": [r.index for r in rows]}
 
 
 def phases_figure(rows: Sequence[Row]) -> Figure:
@@ -101,13 +110,14 @@ def phases_figure(rows: Sequence[Row]) -> Figure:
     layout["annotations"] = [
         _beside(y, r.median_text, _unattributed(r)) for y, r in enumerate(rows)
     ]
-    return {"data": data, "layout": layout}
+    return {"data": data, "layout": layout, "rows": [r.index for r in rows]}
 
 
 def _dots(y: int, row: Row, colour: str) -> dict[str, Any]:
-    back = [t for t in row.trials if t.recovery_s is not None]
+    back = _thinned([t for t in row.trials if t.recovery_s is not None])
     return {
         "type": "scatter",
+        "meta": y,
         "mode": "markers",
         "name": _escape(row.label),
         "x": [t.recovery_s for t in back],
@@ -136,6 +146,7 @@ def _dots(y: int, row: Row, colour: str) -> dict[str, Any]:
 def _median(y: int, row: Row) -> dict[str, Any]:
     return {
         "type": "scatter",
+        "meta": y,
         "mode": "lines",
         "name": "median",
         "x": [row.median_s, row.median_s],
@@ -145,12 +156,41 @@ def _median(y: int, row: Row) -> dict[str, Any]:
     }
 
 
+def _interval(y: int, row: Row, interval: Interval, latest: float) -> dict[str, Any]:
+    """The interval of the median; one without an upper end goes on to the last time there is."""
+    open_ended = not math.isfinite(interval.high)
+    end = seconds(latest if open_ended else interval.high)
+    return {
+        "type": "scatter",
+        "meta": y,
+        "mode": "lines",
+        "name": "interval",
+        "x": [interval.low, latest if open_ended else interval.high],
+        "y": [y, y],
+        "hovertemplate": f"{LEVEL} % interval of the median: {seconds(interval.low)} to "
+        f"{'more than ' if open_ended else ''}{end}<extra></extra>",
+        "line": {"width": 3, "color": "--ink"},
+    }
+
+
+def _thinned(trials: list[TrialRecord]) -> list[TrialRecord]:
+    """At most `MOST_DOTS` of them, evenly by rank; of what did not recover, as many as fit."""
+    if len(trials) <= MOST_DOTS:
+        return trials
+    wrong = [t for t in trials if t.outcome != "recovered"][: MOST_DOTS // 2]
+    back = sorted((t for t in trials if t.outcome == "recovered"), key=lambda t: t.recovery_s or 0)
+    room = min(MOST_DOTS - len(wrong), len(back))
+    picked = {round(i * (len(back) - 1) / max(room - 1, 1)) for i in range(room)}
+    return [*wrong, *(back[i] for i in sorted(picked))]
+
+
 def _without(y: int, row: Row) -> dict[str, Any]:
     """Trials that have no recovery time."""
-    found = [t for t in row.trials if t.recovery_s is None]
+    found = [t for t in row.trials if t.recovery_s is None][:MOST_DOTS]
     kinds = [mark_of(t) for t in found]
     return {
         "type": "scatter",
+        "meta": y,
         "mode": "markers",
         "name": "no recovery time",
         "xaxis": "x2",

@@ -2,117 +2,81 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
-from typing import Any
+from typing import Final
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from recoverybench import __version__
-from recoverybench.labels import (
-    NONE,
-    OUTCOME_MEANING,
-    PHASE_MEANING,
-    fixed,
-    one_controller,
-    outcome_name,
-    phase_name,
-    seconds,
-    short_digests,
-    unmeasured,
-)
+from recoverybench.labels import one_controller
 from recoverybench.report.answer import answer, verified
-from recoverybench.report.data import embed, payload
-from recoverybench.report.detection import detection_figure, settings_tried
-from recoverybench.report.figures import phases_figure, recovery_figure
-from recoverybench.report.prose import (
-    LIMITS,
-    basis,
-    chart_in_words,
-    marks_in_words,
-    method,
-    method_head,
-    notices,
-)
-from recoverybench.report.restores import fraction_figure, restores, size_figure
-from recoverybench.report.rows import LEVEL, Row, rows_of
-from recoverybench.report.saves import sweeps
-from recoverybench.report.settings import constants_of, settings_of
+from recoverybench.report.data import packed
+from recoverybench.report.figures import MOST_DOTS, recovery_figure
+from recoverybench.report.filters import filters_of
+from recoverybench.report.prose import basis, chart_in_words, marks_in_words, notices
+from recoverybench.report.rows import Row, rows_of
+from recoverybench.report.section import Material
+from recoverybench.report.sections import sections_of
 from recoverybench.results.store import Run
-from recoverybench.soaks import soaks_of
-from recoverybench.vocabulary import OUTCOMES, SHOWN_PHASES, UNNAMED
+from recoverybench.web.charts import packed_plotly, plotly
+from recoverybench.web.embed import as_json, pack
+from recoverybench.web.policy import policy
 from recoverybench.web.templating import asset
+from recoverybench.web.templating import render as fill
 
-_FAILURES_SHOWN = 50
+_SCRIPTS: Final = ("rows", "trials", "waterfall", "facts", "table", "downloads", "start")
+"""Files of ``report/script``, in the order in which they run."""
 
 
-def render(runs: Sequence[Run]) -> str:
+def render(runs: Sequence[Run], *, chart_script: str | None = None) -> str:
     """The page of these runs, as text.
 
     Every string of a run is text, wherever it stands: the template escapes it, the data is
-    embedded by `embed`, and a policy in the page lets no script run but the two that it
-    names by their hashes.
+    embedded compressed, and a policy in the page lets no script run but those that it names
+    by their hashes.
+
+    Args:
+        runs: one or several.
+        chart_script: address of plotly.js beside the page, for a site in which many pages share
+            it; None: it is inside the page.
     """
     rows = rows_of(runs)
-    tried = settings_tried(runs)
-    read = restores(rows)
-    by_size = size_figure(rows)
-    plotly, script = _plotly(), _asset("report.js")
-    failures = _failures(rows)
-    page: str = _template().render(
-        version=__version__,
-        policy=_policy(plotly, script),
+    material = Material(runs, rows)
+    sections = list(sections_of(material))
+    figures = {"recovery": recovery_figure(rows, several=material.several)}
+    for section in sections:
+        figures |= section.figures
+    script = page_script()
+    return fill(
+        "report/report.html.j2",
+        policy=policy(script, plotly(), shared=chart_script is not None),
         title=_title(runs),
-        css=Markup(_asset("report.css")),
         question=_question(rows),
         answer=answer(rows),
         verified=verified(rows),
         basis=basis(runs),
         notices=notices(runs),
         alt=chart_in_words(rows),
-        several=len(runs) > 1,
-        rows=rows,
-        phases=_phases(rows),
-        outcomes=_outcomes(rows),
-        unmeasured=_unmeasured(runs),
-        detection=tried,
-        latency=seconds,
-        sweeps=sweeps(runs),
-        restores=read,
-        by_size=by_size is not None,
-        soaks=soaks_of(runs),
-        near=any(row.losses_within for row in rows),
-        grown=any(row.grown != NONE for row in rows),
-        failures=failures[:_FAILURES_SHOWN],
-        more_failures=len(failures[_FAILURES_SHOWN:]),
-        constants=constants_of(runs),
-        runs=[settings_of(run) for run in runs],
+        several=material.several,
         marks=marks_in_words(rows),
-        method=method(rows),
-        method_head=method_head(rows),
-        limits=LIMITS,
-        level=LEVEL,
-        fixed=fixed,
-        payload=Markup(embed(payload(runs))),
-        figures=Markup(
-            embed(
-                {
-                    "recovery": recovery_figure(rows, several=len(runs) > 1),
-                    "phases": phases_figure(rows),
-                    "detection": detection_figure(tried),
-                    "restores": fraction_figure(read),
-                    "sizes": by_size,
-                }
-            )
-        ),
-        plotly=Markup(plotly),
+        thinned=max((len(row.trials) for row in rows), default=0) > MOST_DOTS,
+        most=MOST_DOTS,
+        rows=rows,
+        filters=filters_of(rows, runs),
+        near=any(row.losses_within for row in rows),
+        sections=sections,
+        data=packed(runs, rows),
+        figures=pack(as_json(figures).encode("utf-8", "backslashreplace")),
+        plotly=packed_plotly() if chart_script is None else None,
+        chart_script=chart_script,
         script=Markup(script),
     )
-    return page
+
+
+def page_script() -> str:
+    """The script of the page: one function, so that nothing of it is global."""
+    parts = [asset("web", "script", "core.js")]
+    parts += [asset("report", "script", f"{name}.js") for name in _SCRIPTS]
+    return '"use strict";\n(() => {\n' + "\n\n".join(parts) + "\n})();"
 
 
 def _question(rows: Sequence[Row]) -> str:
@@ -130,90 +94,3 @@ def _question(rows: Sequence[Row]) -> str:
 def _title(runs: Sequence[Run]) -> str:
     names = list(dict.fromkeys(run.info.suite.name for run in runs))
     return f"{', '.join(names) or 'no run'} · recoverybench"
-
-
-def _phases(rows: Sequence[Row]) -> list[dict[str, str]]:
-    unnamed = any(UNNAMED in row.phases for row in rows)
-    return [
-        {
-            "id": phase,
-            "name": phase_name(phase),
-            "start": PHASE_MEANING[phase][0],
-            "end": PHASE_MEANING[phase][1],
-        }
-        for phase in SHOWN_PHASES
-        if unnamed or phase != UNNAMED
-    ]
-
-
-def _outcomes(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """`recovered`, and every other outcome that occurred."""
-    found = {outcome for row in rows for outcome in row.outcomes}
-    return [
-        {"id": o, "name": outcome_name(o), "meaning": OUTCOME_MEANING[o]}
-        for o in OUTCOMES
-        if o in found or o == "recovered"
-    ]
-
-
-def _unmeasured(runs: Sequence[Run]) -> list[dict[str, str]]:
-    """Cells of the suites that could not be measured, and why."""
-    found = []
-    for run in runs:
-        suite = run.info.suite
-        for reason, names in unmeasured(suite.cells, suite.unsupported).items():
-            found += [{"run": run.info.run_id, "label": n, "reason": reason} for n in names]
-    return found
-
-
-def _failures(rows: Sequence[Row]) -> list[dict[str, str]]:
-    return [
-        {
-            "trial": trial.trial,
-            "key": row.trial_key(trial),
-            "label": row.label,
-            "outcome": outcome_name(trial.outcome),
-            "error": short_digests(trial.error or ""),
-        }
-        for row in rows
-        for trial in row.trials
-        if trial.outcome not in ("recovered", "no_effect")
-    ]
-
-
-def _policy(*scripts: str) -> str:
-    """A content security policy: these scripts, styles of the page, images it made itself."""
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'"
-        for s in scripts
-    )
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
-
-
-@cache
-def _template() -> Any:
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(_asset("report.html.j2"))
-
-
-@cache
-def _asset(name: str) -> str:
-    if name == "report.css":
-        return asset("web", "style", "base.css")
-    text = files("recoverybench.report").joinpath("templates", name).read_text("utf-8")
-    return text.rstrip("\n")
-
-
-@cache
-def _plotly() -> str:
-    from plotly.offline import get_plotlyjs
-
-    text: str = get_plotlyjs()
-    if "</script" in text.lower():
-        raise AssertionError("this plotly.js cannot stand inside a page")
-    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -16,6 +16,7 @@ from typing import Any, Final
 from recoverybench.labels import NONE, fixed, outcome_name, seconds
 from recoverybench.reads import TARGET, Read, read_of, reads_of
 from recoverybench.records import TrialRecord
+from recoverybench.report.figures import MOST_DOTS
 from recoverybench.report.rows import Row
 
 _ROW_PX: Final = 58
@@ -100,6 +101,7 @@ def fraction_figure(shown: Sequence[Restore]) -> dict[str, Any] | None:
     highest = max([1.0, *(f for one in shown for _, f in one.read.fractions)])
     return {
         "data": data,
+        "rows": [one.row.index for one in shown],
         "layout": {
             "height": max(_ROW_PX, 18 * lines + 14) * len(shown) + 84,
             "showlegend": False,
@@ -122,9 +124,10 @@ def fraction_figure(shown: Sequence[Restore]) -> dict[str, Any] | None:
 
 
 def _dots(y: int, one: Restore) -> dict[str, Any]:
-    found = one.read.fractions
+    found = one.read.fractions[:MOST_DOTS]
     return {
         "type": "scatter",
+        "meta": y,
         "mode": "markers",
         "name": _escape(one.row.label),
         "x": [fraction for _, fraction in found],
@@ -152,6 +155,7 @@ def _offset(i: int, count: int) -> float:
 def _bar(y: int, one: Restore) -> dict[str, Any]:
     return {
         "type": "scatter",
+        "meta": y,
         "mode": "lines",
         "name": "median",
         "x": [one.read.fraction] * 2,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -48,11 +49,12 @@ class Row:
     """A cell of a run, as every chart and table of the report shows it.
 
     Attributes:
-        run: position of its run in the report. run_id: that run's id.
+        index: position among the rows. run: position of its run in the report. run_id: its id.
         label_parts: what tells it from the other rows: the run where there are several, the cell.
         summary: its statistics. trials: all of its trials.
     """
 
+    index: int
     run: int
     run_id: str
     label_parts: tuple[str, ...]
@@ -122,6 +124,14 @@ class Row:
         return self._recovery.median if self._recovery else None
 
     @property
+    def interval(self) -> Interval | None:
+        """Interval of the median recovery time, seconds; None: too few trials for one of 95 %."""
+        found = self._recovery
+        if found is None or found.interval.confidence < LEVEL / 100:
+            return None
+        return found.interval
+
+    @property
     def at_least_s(self) -> float | None:
         """The median, or what it is longer than, seconds; None: none recovered."""
         found = self._recovery
@@ -189,6 +199,10 @@ class Row:
         counts = Counter(t.detected_by for t in self.trials if t.detected_by)
         names = [mechanism_name(m) for m, _ in counts.most_common()]
         return ", ".join(names) or NONE
+
+    def outcome_share(self, outcome: str) -> float:
+        """Part of its trials that ended so, 0 to 1."""
+        return self.outcomes.get(outcome, 0) / max(len(self.trials), 1)
 
     @property
     def grown(self) -> str:
@@ -263,6 +277,7 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
             trials[i, trial.cell].append(trial)
     rows = [
         Row(
+            index=0,
             run=i,
             run_id=run.info.run_id,
             label_parts=(*((names[i],) if len(runs) > 1 else ()), cell_label(s.cell, varying)),
@@ -277,7 +292,8 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
         time = float("inf") if row.at_least_s is None else row.at_least_s
         best[row.cell] = min(time, best.get(row.cell, time))
     order = {cell: i for i, cell in enumerate(best)}
-    return sorted(rows, key=lambda r: (best[r.cell], order[r.cell], r.run))
+    ranked = sorted(rows, key=lambda r: (best[r.cell], order[r.cell], r.run))
+    return [dataclasses.replace(row, index=i) for i, row in enumerate(ranked)]
 
 
 def _run_names(runs: Sequence[Run]) -> list[str]:

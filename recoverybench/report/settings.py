@@ -7,12 +7,15 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from recoverybench.blocks import design_lines, trials_text
 from recoverybench.cells import FACTORS
 from recoverybench.errors import UsageError
 from recoverybench.labels import FACTOR_NAMES, NONE, constant_factors, seconds
 from recoverybench.results.reading import read_object
 from recoverybench.results.store import Run
+from recoverybench.visible import clean
 from recoverybench.workload_name import short_name
 
 Pairs = list[tuple[str, str]]
@@ -38,8 +41,13 @@ def settings_of(run: Run) -> dict[str, Any]:
         "id": info.run_id,
         "groups": [{"name": name, "rows": rows} for name, rows in groups if rows],
         "command": shlex.join(info.command),
-        "raw": json.dumps(info.as_dict(), indent=2, ensure_ascii=False, default=str),
+        "raw": _lines(json.dumps(info.as_dict(), indent=2, ensure_ascii=False, default=str)),
     }
+
+
+def _lines(text: str) -> Markup:
+    """A text that keeps its line ends, and no other character that acts."""
+    return Markup("\n").join(clean(line) for line in text.split("\n"))
 
 
 def constants_of(runs: Sequence[Run]) -> Pairs:
