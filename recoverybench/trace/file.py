@@ -1,0 +1,51 @@
+"""A trace in a file that was not there before."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from recoverybench.errors import bad_value
+
+
+def write(trace: Mapping[str, Any], path: Path) -> Path:
+    """Writes a trace as JSON; compressed where the name of the file ends in ``.gz``.
+
+    Raises:
+        UsageError: the file exists or cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("xb")
+    except FileExistsError as error:
+        allowed = "a file that does not exist yet"
+        if error.filename != str(path):
+            allowed = "a file that can be written (Not a directory)"
+        raise bad_value("--out", str(path), allowed) from None
+    except OSError as error:
+        allowed = f"a file that can be written ({error.strerror})"
+        raise bad_value("--out", str(path), allowed) from None
+    try:
+        with file:
+            text = "".join(_lines(trace)).encode("ascii")
+            # No time and no name in it: the same trace is the same file.
+            zipped = path.suffix.lower() == ".gz"
+            file.write(gzip.compress(text, mtime=0) if zipped else text)
+    except BaseException:
+        path.unlink(missing_ok=True)  # it is ours, and half of a trace
+        raise
+    return path
+
+
+def _lines(trace: Mapping[str, Any]) -> Iterator[str]:
+    """An event a line, so that it can be read and compared as text."""
+    head = {name: value for name, value in trace.items() if name != "traceEvents"}
+    yield json.dumps(head, allow_nan=False)[:-1] + ', "traceEvents": ['
+    before = "\n"
+    for event in trace["traceEvents"]:
+        yield before + json.dumps(event, allow_nan=False)
+        before = ",\n"
+    yield "\n]}\n"
