@@ -15,10 +15,11 @@ A trial that was not back at its deadline enters as longer than every time that 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from statistics import NormalDist, fmean
 from typing import Final
 
@@ -134,22 +135,27 @@ def rank_test(base: Sequence[float], new: Sequence[float]) -> float | None:
     """Two-sided p of Mann and Whitney's test; None: one side is empty.
 
     Args:
-        base, new: in order; infinite where censored, all of these being equal.
+        base, new: in any order; infinite where censored, all of these being equal.
     """
     if not base or not new:
         return None
-    from scipy.stats import mannwhitneyu, rankdata
+    if max(len(base), len(new)) > _EXACT:
+        from scipy.stats import mannwhitneyu, rankdata
 
-    ranks = [float(rank) for rank in rankdata([*base, *new])]
-    x, y = ranks[: len(base)], ranks[len(base) :]
-    tied = len(set(ranks)) < len(ranks)
-    if max(len(x), len(y)) > _EXACT:
-        method = "asymptotic"
-    elif tied:
-        return _tied_test(ranks, len(x))
-    else:
-        method = "exact"
-    return float(mannwhitneyu(x, y, method=method).pvalue)
+        ranks = [float(rank) for rank in rankdata([*base, *new])]
+        x, y = ranks[: len(base)], ranks[len(base) :]
+        return float(mannwhitneyu(x, y, method="asymptotic").pvalue)
+    whole = sorted([*base, *new])
+    if any(a == b for a, b in pairwise(whole)):
+        return _tied_test([_midrank(whole, value) for value in (*base, *new)], len(base))
+    shorter = sorted(base)
+    longer = sum(bisect_left(shorter, value) for value in new)
+    return min(1.0, 2 * _tails(len(base), len(new))[min(longer, len(base) * len(new) - longer)])
+
+
+def _midrank(ordered: Sequence[float], value: float) -> float:
+    """The mean of the places, from 1, that values equal to this one have in order."""
+    return (bisect_left(ordered, value) + bisect_right(ordered, value) + 1) / 2
 
 
 def _tied_test(ranks: Sequence[float], n: int) -> float:

@@ -28,9 +28,23 @@ _LETTER: Final = 6.4
 """Width of a letter of a tick, at most."""
 
 _NARROW: Final = (344, 190)
-_HIGH: Final = 250
+_WIDE: Final = 980
+_HIGH: Final = 270
+
+_LEAST: Final = 2.0
+"""Ratio of the ends of an axis, at least: a change of 1 % is not to look like one of 50 %."""
+
 _DOTS: Final = 40
 """Dots of a point, at most; of more trials that many quantiles are drawn."""
+
+_FACTORS: Final = (
+    (1,),
+    (1, 3),
+    (1, 2, 5),
+    (1, 1.5, 2, 3, 4, 5, 6, 8),
+    (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 6.5, 7, 8, 9),
+)
+"""Of ticks within a decade: the first that gives enough of them."""
 
 LINES: Final = 5
 """Colours, and shapes, of lines; more lines begin again."""
@@ -42,7 +56,7 @@ class Frame:
 
     Attributes:
         width, height: of the drawing. releases: place of a release -> column from 0.
-        low, high: ends of the axis, seconds. log: whether it is logarithmic.
+        low, high: ends of the axis, which is logarithmic, seconds.
     """
 
     width: float
@@ -50,7 +64,6 @@ class Frame:
     releases: dict[int, int]
     low: float
     high: float
-    log: bool
 
     @property
     def step(self) -> float:
@@ -63,12 +76,7 @@ class Frame:
 
     def y(self, value: float) -> float:
         """Height of a time; beyond the axis it is at its edge."""
-        if value <= self.low:
-            part = 0.0
-        elif self.log:
-            part = math.log(value / self.low) / math.log(self.high / self.low)
-        else:
-            part = (value - self.low) / (self.high - self.low)
+        part = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
         return self.height - _BOTTOM - min(part, 1.0) * (self.height - _TOP - _BOTTOM)
 
 
@@ -128,14 +136,12 @@ def legend_mark(number: int) -> Markup:
 def _frame(points: Sequence[Point], columns: dict[int, int], wide: bool) -> Frame:
     width, height = _NARROW
     if wide:
-        width = max(_NARROW[0], min(1030, 40 * len(columns)), 7 * len(columns))
-        width, height = width + _LEFT + _RIGHT, _HIGH
-    values = [v for point in points for v in _values(point)]
-    known = [v for v in values if v > 0]
-    low, high = min(known, default=0.1), max(known, default=1.0)
-    if high > 10 * low:
-        return Frame(width, height, columns, low / 1.25, high * 1.2, True)
-    return Frame(width, height, columns, 0.0, high * 1.08, False)
+        width = max(_NARROW[0], min(_WIDE, 86 * len(columns)), 7 * len(columns))
+        height = _HIGH
+    known = [v for point in points for v in _values(point) if v > 0]
+    low, high = min(known, default=0.5), max(known, default=1.0)
+    room = max(1.12, math.sqrt(_LEAST * low / high))
+    return Frame(width, height, columns, low / room, high * room)
 
 
 def _values(point: Point) -> list[float]:
@@ -154,7 +160,7 @@ def _axes(frame: Frame, releases: Sequence[int], lines: Sequence[Sequence[Point]
         parts.append(
             f'<path d="M{_LEFT} {y:.1f}H{right}" class="grid"/>'
             f'<text x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end" class="tick">'
-            f"{escape(seconds(tick)) if tick else 0}</text>"
+            f"{escape(seconds(tick))}</text>"
         )
     names = {p.release.at: p.release.name for line in lines for p in line}
     last_at = len(releases) - 1
@@ -181,18 +187,14 @@ def _axes(frame: Frame, releases: Sequence[int], lines: Sequence[Sequence[Point]
 
 
 def _ticks(frame: Frame) -> list[float]:
-    """Three to six round values on the axis."""
-    if not frame.log:
-        rough = frame.high / 3.2
-        unit = 10.0 ** math.floor(math.log10(rough))
-        size = next(m * unit for m in (1, 2, 5, 10) if m * unit >= rough * 0.999)
-        return [size * n for n in range(int(frame.high / size) + 1)]
-    first = math.floor(math.log10(frame.low))
-    last = math.ceil(math.log10(frame.high))
-    decades = [10.0**n for n in range(first, last + 1)]
-    factors = (1, 3) if frame.high < 400 * frame.low else (1,)
-    values = [decade * factor for decade in decades for factor in factors]
-    return [value for value in values if frame.low <= value <= frame.high]
+    """Two to six round values on the axis."""
+    first, last = math.floor(math.log10(frame.low)), math.ceil(math.log10(frame.high))
+    for factors in _FACTORS:
+        values = [f * 10.0**n for n in range(first, last + 1) for f in factors]
+        found = [value for value in values if frame.low * 1.03 <= value <= frame.high / 1.03]
+        if len(found) >= 3:
+            break
+    return found[:: math.ceil(len(found) / 6)]
 
 
 def _line(frame: Frame, points: Sequence[Point], number: int) -> list[str]:
@@ -205,12 +207,12 @@ def _line(frame: Frame, points: Sequence[Point], number: int) -> list[str]:
     )
     parts = [f'<path d="M{joined}" class="joined" stroke="{colour}"/>'] if len(known) > 1 else []
     parts += [_point(frame, point, number, colour) for point in points]
-    if known:
+    if known and frame.releases[known[-1].release.at] == len(frame.releases) - 1:
         last = known[-1]
         assert last.recovery is not None and last.recovery.median is not None
         parts.append(
             f'<text x="{frame.x(last) + 9:.1f}" y="{frame.y(last.recovery.median) + 4:.1f}" '
-            f'class="latest" fill="{colour}">{escape(median_text(last.recovery))}</text>'
+            f'class="latest" style="fill:{colour}">{escape(median_text(last.recovery))}</text>'
         )
     return parts
 
@@ -219,7 +221,8 @@ def _point(frame: Frame, point: Point, number: int, colour: str) -> str:
     x = frame.x(point)
     parts = [f"<g><title>{escape(clean(point_text(point)))}</title>"]
     if dots := _dots(point.times):
-        at = "".join(f"M{x:.1f} {frame.y(value):.1f}h0" for value in dots)
+        beside = x - min(6.5, frame.step / 3)
+        at = "".join(f"M{beside:.1f} {frame.y(value):.1f}h0" for value in dots)
         parts.append(f'<path d="{at}" class="dots"/>')
     if point.recovery is not None:
         interval = point.recovery.interval

@@ -24,14 +24,11 @@ from recoverybench.workload_name import short_name
 RECENT: Final = 24
 """Releases in a trend of the first page; the workload's page has all."""
 
-_NARROW: Final = 12
-"""Releases up to which a drawing is as on the first page."""
-
 _CHANGES: Final = 12
 _RUNS: Final = 40
 """Rows of the first page that are shown at once; the others are folded."""
 
-_OPEN: Final = 10
+_OPEN: Final = 12
 """Rows up to which a table of numbers is open from the start."""
 
 
@@ -106,13 +103,15 @@ def workload_page(catalogue: Catalogue, workload: str) -> str:
         "site/workload.html.j2",
         **_common(f"{short_name(workload)} · recovery, release by release"),
         name=short_name(workload),
+        answer=wording.latest(catalogue.releases[columns[-1]], shown),
         count=wording.cells_text(len(shown)),
         releases=len(columns),
         same={FACTOR_NAMES[f]: value for f, value in same.items() if f != "workload"},
         trends=[
             {
                 "shown": one,
-                "drawing": draw(one, columns, up="../", wide=len(columns) > _NARROW),
+                "drawing": draw(one, columns, up="../", wide=True),
+                "phone": draw(one, columns, up="../") if len(columns) <= RECENT else None,
                 "legend": _legend(one),
                 "rows": _point_rows(one),
                 "several": len(one.trend.lines) > 1,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from recoverybench.compare import words
-from recoverybench.compare.model import CellComparison, Comparison
+from recoverybench.compare.model import CellComparison, Comparison, Row
 from recoverybench.labels import outcome_name
+from recoverybench.vocabulary import SHOWN_PHASES
 
 WORSE: Final = "worse"
 BETTER: Final = "better"
+
+_NAMED: Final = 3
 
 _TOLD: Final = ("divergence", "broken")
 """New outcomes that are a change by themselves; single trials that are lost are not."""
@@ -63,13 +66,34 @@ def _verdict(cell: CellComparison, comparison: Comparison) -> Verdict:
     if cell.rate.verdict in (WORSE, BETTER):
         less = "less" if cell.rate.verdict == WORSE else "more"
         reasons.append(f"recovers {less} often, {words.rate_text(cell.rate)}")
-    for at, row in enumerate(cell.rows):
-        if row.verdict == WORSE or (row.verdict == BETTER and at == 0):
-            bad = bad or row.verdict == WORSE
-            name = words.quantity_name(row.quantity)
-            medians = f"{words.median_text(row, 0)} → {words.median_text(row, 1)}"
-            reasons.append(f"{name} {medians}")
+    whole, parts = cell.rows[0], [row for row in cell.rows[1:] if row.verdict == WORSE]
+    if whole.verdict in (WORSE, BETTER):
+        reasons.append(_medians(whole))
+    if parts:
+        bad = True
+        reasons += _parts(parts, whole.verdict == WORSE)
     found = cell.rows[0].effect
     verdict = WORSE if bad else cell.verdict
     changed = verdict in (WORSE, BETTER)
     return Verdict(verdict, tuple(reasons) if changed else (), found.ratio if found else None)
+
+
+def _parts(rows: Sequence[Row], explain: bool) -> list[str]:
+    """Parts of the recovery that are worse; the one that grew most where they explain the whole."""
+    if not explain:
+        more = [f"{len(rows) - _NAMED} more parts"] if len(rows) > _NAMED else []
+        return [*map(_medians, rows[:_NAMED]), *more]
+    phases = [row for row in rows if row.quantity in SHOWN_PHASES]
+    if not phases:
+        return []
+    return [f"most of it in {_medians(max(phases, key=_growth))}"]
+
+
+def _growth(row: Row) -> float:
+    found = row.effect
+    return (found.new_median or 0.0) - (found.base_median or 0.0) if found else 0.0
+
+
+def _medians(row: Row) -> str:
+    name = words.quantity_name(row.quantity)
+    return f"{name} {words.median_text(row, 0)} → {words.median_text(row, 1)}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from recoverybench.cells import FACTORS
 from recoverybench.labels import FACTOR_NAMES, NONE, factor_value, seconds
-from recoverybench.site.catalogue import Catalogue, Change, Step
-from recoverybench.site.trends import Line, Point, Trend
-from recoverybench.site.verdicts import WORSE
+from recoverybench.site.catalogue import Catalogue, Change, Shown, Step
+from recoverybench.site.trends import Line, Point, Release, Trend
+from recoverybench.site.verdicts import BETTER, WORSE
 from recoverybench.stats import Survival
 
 _NAMED = 2
@@ -89,41 +89,44 @@ def _properties(line: Line) -> dict[str, Any]:
 def answer(catalogue: Catalogue) -> str:
     """What a reader wants to know first: what became of the newest release."""
     if not catalogue.compared:
-        return f"{_latest(catalogue)} There is nothing yet to compare it with."
+        said = latest(catalogue.releases[-1], catalogue.shown)
+        return f"{said} There is nothing yet to compare it with."
     changes = catalogue.changes
     newest = max(one.pair.new.at for one in catalogue.compared)
     release = catalogue.releases[newest].name
-    now = [change for change in changes if change.step.new.release.at == newest]
-    if now:
-        worse = [c for c in now if c.step.verdict is not None and c.step.verdict.verdict == WORSE]
-        better = [c for c in now if c not in worse]
-        parts = [_some(worse, "worse"), _some(better, "better")]
-        return f"In {release}, recovery got " + ", and ".join(p for p in parts if p) + "."
-    said = f"No cell got better or worse in {release}, as far as its trials tell."
-    if changes:
-        at = changes[0].step.new.release.at
-        last = [change for change in changes if change.step.new.release.at == at]
-        count = cells_text(len(last))
-        said += f" The last change was in {catalogue.releases[at].name}: {count}."
-    return said
+    if not changes:
+        return f"No cell got better or worse up to {release}, as far as the trials tell."
+    at = changes[0].step.new.release.at
+    last = _became([change for change in changes if change.step.new.release.at == at])
+    if at == newest:
+        return f"In {release}, recovery got {last}."
+    return (
+        f"No cell got better or worse in {release}, as far as its trials tell. The last change was "
+        f"in {catalogue.releases[at].name}: recovery got {last}."
+    )
 
 
-def _latest(catalogue: Catalogue) -> str:
-    release = catalogue.releases[-1]
-    points = [
-        (shown, point)
-        for shown in catalogue.shown
-        for point in shown.trend.points
-        if point.release is release and point.recovery is not None
+def _became(changes: Sequence[Change]) -> str:
+    worse = [c for c in changes if c.step.verdict is not None and c.step.verdict.verdict == WORSE]
+    better = [c for c in changes if c not in worse]
+    return ", and ".join(part for part in (_some(worse, WORSE), _some(better, BETTER)) if part)
+
+
+def latest(release: Release, shown: Iterable[Shown]) -> str:
+    """How long recovery took in a release, over these cells."""
+    found = [
+        point.recovery
+        for one in shown
+        for point in one.trend.points
+        if point.release.at == release.at and point.recovery is not None
     ]
-    medians = [median_text(point.recovery) for _, point in points]
-    if not medians:
-        return f"{release.name} is measured; no trial of it recovered."
-    if len(points) == 1:
-        return f"In {release.name} recovery took {medians[0]}."
-    times = sorted(p.recovery.median or p.recovery.bound or 0.0 for _, p in points if p.recovery)
-    ends = f"{seconds(times[0])} to {seconds(times[-1])}"
-    return f"In {release.name} recovery took {ends}, by the cell."
+    if not found:
+        return f"In {release.name} no trial recovered."
+    found.sort(key=lambda recovery: recovery.median or recovery.bound or 0.0)
+    low, high = median_text(found[0]), median_text(found[-1])
+    if low == high:
+        return f"In {release.name} recovery took {low}."
+    return f"In {release.name} recovery took {low} to {high}, by the cell."
 
 
 def _some(changes: Sequence[Change], word: str) -> str:
@@ -132,7 +135,7 @@ def _some(changes: Sequence[Change], word: str) -> str:
     if len(changes) > _NAMED:
         return f"{word} in {len(changes)} cells"
     return f"{word} in " + " and ".join(
-        f"{c.shown.name} ({'; '.join(c.step.verdict.reasons[:1])})"
+        f"{c.shown.name} ({'; '.join(c.step.verdict.reasons[:1]).removeprefix('recovery ')})"
         for c in changes
         if c.step.verdict is not None
     )
