@@ -8,10 +8,15 @@ from recoverybench.compare.model import Comparison
 from recoverybench.web.templating import render
 
 
-def to_html(comparison: Comparison) -> str:
-    """The page. Every string of a run is text in it, wherever it stands."""
+def to_html(comparison: Comparison, *, home: str | None = None) -> str:
+    """The page. Every string of a run is text in it, wherever it stands.
+
+    Args:
+        comparison: what is shown. home: address of the first page of the site that it is on.
+    """
     return render(
         "compare/compare.html.j2",
+        home=home,
         c=comparison,
         w=words,
         answer=words.answer(comparison),

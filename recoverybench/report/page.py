@@ -27,7 +27,7 @@ _SCRIPTS: Final = ("rows", "trials", "waterfall", "facts", "table", "downloads",
 """Files of ``report/script``, in the order in which they run."""
 
 
-def render(runs: Sequence[Run], *, chart_script: str | None = None) -> str:
+def render(runs: Sequence[Run], *, chart_script: str | None = None, home: str | None = None) -> str:
     """The page of these runs, as text.
 
     Every string of a run is text, wherever it stands: the template escapes it, the data is
@@ -38,6 +38,7 @@ def render(runs: Sequence[Run], *, chart_script: str | None = None) -> str:
         runs: one or several.
         chart_script: address of plotly.js beside the page, for a site in which many pages share
             it; None: it is inside the page.
+        home: address of the first page of that site.
     """
     rows = rows_of(runs)
     material = Material(runs, rows)
@@ -68,6 +69,7 @@ def render(runs: Sequence[Run], *, chart_script: str | None = None) -> str:
         figures=pack(as_json(figures).encode("utf-8", "backslashreplace")),
         plotly=packed_plotly() if chart_script is None else None,
         chart_script=chart_script,
+        home=home,
         script=Markup(script),
     )
 

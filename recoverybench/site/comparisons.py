@@ -117,7 +117,11 @@ def _compared(
         "cells": {k: v.as_dict() for k, v in verdicts_of(comparison).items()},
         "comparison": comparison.as_dict(),
     }
-    tree.write(page, to_html(comparison).encode("utf-8", "backslashreplace"), made_of)
+    tree.write(
+        page,
+        to_html(comparison, home=f"../{addresses.INDEX}").encode("utf-8", "backslashreplace"),
+        made_of,
+    )
     tree.write(data_at, as_bytes(data), made_of)
     return _read(pair, page, data)
 

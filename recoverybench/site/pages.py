@@ -24,6 +24,8 @@ from recoverybench.workload_name import short_name
 RECENT: Final = 24
 """Releases in a trend of the first page; the workload's page has all."""
 
+_HOME: Final = f"../{addresses.INDEX}"
+
 _CHANGES: Final = 12
 _RUNS: Final = 40
 """Rows of the first page that are shown at once; the others are folded."""
@@ -102,6 +104,7 @@ def workload_page(catalogue: Catalogue, workload: str) -> str:
     return render(
         "site/workload.html.j2",
         **_common(f"{short_name(workload)} · recovery, release by release"),
+        home=_HOME,
         name=short_name(workload),
         answer=wording.latest(catalogue.releases[columns[-1]], shown),
         count=wording.cells_text(len(shown)),
@@ -128,6 +131,7 @@ def choice_page(compared: Sequence[Compared]) -> str:
     return render(
         "site/choice.html.j2",
         **_common(f"{pair.base.name} and {pair.new.name}, compared"),
+        home=_HOME,
         base=pair.base.name,
         new=pair.new.name,
         compared=compared,
@@ -140,7 +144,7 @@ def not_found_page(url: str | None) -> str:
     return render(
         "site/404.html.j2",
         **_common("Not here", script),
-        home=url or "./",
+        root=url or "./",
         script=Markup(script),
     )
 

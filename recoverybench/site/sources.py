@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -142,21 +143,22 @@ def report_of(run: results.Run, tree: Tree) -> bytes:
     """The report of a run as a page of the site, which shares plotly.js with the others."""
     from recoverybench.report import render
 
+    path, content = charts()
+    if not tree.has(path, path):
+        tree.write(path, content, path)
     # Where the run lies on this machine is nobody's business.
     run = dataclasses.replace(run, path=Path(run.info.run_id))
-    script = charts(tree)
-    return render([run], chart_script=f"../{script}").encode("utf-8", "backslashreplace")
+    text = render([run], chart_script=f"../{path}", home=f"../{addresses.INDEX}")
+    return text.encode("utf-8", "backslashreplace")
 
 
-def charts(tree: Tree) -> str:
-    """Put plotly.js where all reports find it; its name says which one it is."""
+@cache
+def charts() -> tuple[str, bytes]:
+    """Where all reports find plotly.js, and what is there; the name says which one it is."""
     from recoverybench.web.charts import plotly
 
     content = plotly().encode()
-    path = f"assets/plotly-{hashlib.sha256(content).hexdigest()[:16]}.js"
-    if not tree.has(path, path):
-        tree.write(path, content, path)
-    return path
+    return f"assets/plotly-{hashlib.sha256(content).hexdigest()[:16]}.js", content
 
 
 def as_bytes(data: Any) -> bytes:

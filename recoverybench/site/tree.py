@@ -122,6 +122,9 @@ class Tree:
 
     def has(self, path: str, made_of: str) -> bool:
         """Whether `read` gives something; then it stays."""
+        done = self._new.get(path)
+        if done is not None and done.made_of == made_of:
+            return True  # it was looked at, or written, before
         return self.read(path, made_of) is not None
 
     def write(self, path: str, content: bytes, made_of: str = "") -> None:
