@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import gzip
 import json
 import math
 import re
@@ -15,7 +17,7 @@ import pytest
 from recoverybench.records import TrialRecord, Verification
 from recoverybench.report import render, write_report
 from recoverybench.report.answer import answer, verified
-from recoverybench.report.data import embed
+from recoverybench.report.data import MOST_LANES, payload
 from recoverybench.report.detection import detection_figure, settings_tried
 from recoverybench.report.figures import phases_figure, recovery_figure
 from recoverybench.report.prose import marks_in_words
@@ -23,6 +25,7 @@ from recoverybench.report.rows import rows_of
 from recoverybench.report.saves import sweeps
 from recoverybench.results.store import Run
 from recoverybench.vocabulary import OUTCOMES, PHASES
+from recoverybench.web.embed import embed
 from tests.sample_run import (
     default_trials,
     detection_trials,
@@ -70,7 +73,8 @@ class Page(HTMLParser):
             self.scripts[self._script] += data
 
     def data(self, name: str) -> Any:
-        return json.loads(self.scripts[name])
+        """What `web.embed.pack` put into that element."""
+        return json.loads(gzip.decompress(base64.b64decode(self.scripts[name])))
 
 
 def words(html: str) -> str:
@@ -419,8 +423,7 @@ RUNS = {
 @pytest.mark.parametrize("runs", RUNS.values(), ids=RUNS.keys())
 def test_page_holds_every_trial_and_refers_to_nothing_outside(runs: list[Run]) -> None:
     page = Page(render(runs))
-    embedded = page.data("payload")["trials"]
-    assert len(embedded) == sum(len(run.trials) for run in runs)
+    assert page.data("payload")["count"] == sum(len(run.trials) for run in runs)
     for tag, attributes in page.elements:
         for name in ("src", "href", "action", "data", "poster", "srcset"):
             target = attributes.get(name) or ""
@@ -492,8 +495,8 @@ def test_hostile_strings_stay_text_everywhere() -> None:
         assert not [name for name in attributes if name.startswith("on")]
     assert HOSTILE in hostile.text
     assert HOSTILE not in plain.text
-    trial = hostile.data("payload")["trials"][0]
-    assert trial["trial"] == trial["error"] == HOSTILE
+    columns = hostile.data("payload")["columns"]
+    assert columns["trial"][0] == columns["error"][0] == HOSTILE
     assert hostile.data("payload")["runs"][0]["run_id"] == HOSTILE
     shown = json.dumps(hostile.data("figures"))
     key = json.dumps(f"0/{HOSTILE}")  # the address of a trial, which is never drawn
@@ -528,19 +531,53 @@ def test_embed_has_no_number_that_json_lacks() -> None:
 
 
 @pytest.mark.parametrize("trials", [default_trials(1), [grown_trial()], soak_trials()])
-def test_payload_gives_the_records_back(trials: list[TrialRecord]) -> None:
+def test_payload_has_every_field_and_every_lane(trials: list[TrialRecord]) -> None:
     data = Page(render([make_run(trials)])).data("payload")
-    first = data["trials"][0]
-    spans = [list(dataclasses.astuple(s)) for s in trials[0].spans]
-    for got, wanted in zip(first["spans"], spans, strict=True):
-        assert got[:3] == wanted[:3]
-        assert got[3:] == pytest.approx(wanted[3:], abs=1e-6)
-    record = first | {"cell": data["cells"][first["cell"]], "spans": trials[0].as_dict()["spans"]}
-    del record["run"]
-    assert (
-        TrialRecord.from_dict(record).as_dict()
-        == TrialRecord.from_dict(json.loads(json.dumps(trials[0].as_dict()))).as_dict()
-    )
+    fields = {f.name for f in dataclasses.fields(TrialRecord)} - {"cell", "spans", "milestones"}
+    assert data["defaults"].keys() == fields
+    for i, trial in enumerate(trials):
+        plain = json.loads(json.dumps(trial.as_dict()))
+        for name in ("outcome", "seed", "pids", "transitions", "soak", "restore_tier", "load"):
+            column = data["columns"].get(name)
+            assert (data["defaults"][name] if column is None else column[i]) == plain[name]
+        assert lanes(data, i) == [
+            (s.worker, s.attempt, s.name, round(s.start_s * 1e6), round(s.end_s * 1e6))
+            for s in sorted(
+                trial.spans,
+                key=lambda s: (-1 if s.worker is None else s.worker, s.attempt, s.start_s),
+            )
+        ]
+
+
+def lanes(data: dict[str, Any], i: int) -> list[tuple[int | None, int, str, int, int]]:
+    """Spans of a trial, microseconds, as the page reads them."""
+    found, start = [], 0
+    for attempt, name, since, length in zip(*data["lanes"]["of"][str(i)], strict=True):
+        start += since
+        worker, number = data["lanes"]["attempts"][attempt]
+        found.append((worker, number, data["lanes"]["names"][name], start, start + length))
+    return found
+
+
+def test_lanes_of_many_trials_are_those_that_tell_most() -> None:
+    cells = [make_cell(strategy=s) for s in ("elastic", "restart")]
+    trials = [make_trial(i, rep=i // 2, cell=cells[i % 2]) for i in range(MOST_LANES + 100)]
+    trials[-1] = timed_out_trial(len(trials) - 1, cell=cells[1])
+    rows = rows_of([make_run(trials)])
+    data = payload([make_run(trials)], rows)["lanes"]
+    assert len(data["of"]) == MOST_LANES and not data["whole"]
+    assert str(len(trials) - 1) in data["of"]
+    for row in rows:
+        back = sorted(row.summary.recovery_s.values) if row.summary.recovery_s else []
+        shown = {trials[int(i)].recovery_s for i in data["of"]}
+        assert {back[0], back[-1], back[len(back) // 2]} <= shown
+
+
+def test_much_data_is_small() -> None:
+    """What 10,000 trials come to is in the README; here it is a bound on each of them."""
+    trials = [make_trial(i, rep=i) for i in range(2000)]
+    few, many = (len(render([make_run(t)])) for t in (trials[:1000], trials))
+    assert (many - few) / 1000 < 600
 
 
 def test_write_report_replaces_whole_files_and_leaves_none_behind(tmp_path: Path) -> None:

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import html
 import io
 import json
-import re
-import shutil
-import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from recoverybench.records import Verification
+from recoverybench.records import TrialRecord, Verification
 from recoverybench.report import render
+from recoverybench.report.data import MOST_LANES, payload
+from recoverybench.report.rows import rows_of
 from recoverybench.results.store import Run
+from tests.browser import (
+    DESK,
+    PHONE,
+    Opened,
+    assert_accessible,
+    assert_quiet,
+    keep_screenshot,
+    needs_chromium,
+    opened,
+)
 from tests.sample_run import (
     default_trials,
     detection_trials,
@@ -31,80 +42,76 @@ from tests.sample_run import (
 )
 from tests.test_report import HOSTILE, hostile_run
 
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+pytestmark = needs_chromium
 
 
-def opened(
-    page: str, folder: Path, *, address: str = "", size: str = "1280,6000"
-) -> tuple[str, str]:
-    """The page's elements after its scripts ran, and what the browser said meanwhile."""
-    assert BROWSER
+@contextmanager
+def report(
+    runs: Sequence[Run] | Run, folder: Path, address: str = "", **options: Any
+) -> Iterator[Opened]:
+    """The report of these runs, open."""
     file = folder / "report.html"
-    file.write_text(page, encoding="utf-8")
-    done = subprocess.run(
+    file.write_text(render([runs] if isinstance(runs, Run) else runs), encoding="utf-8")
+    with opened(file.as_uri() + address, **options) as found:
+        yield found
+
+
+def draw_all(found: Opened) -> None:
+    """Every chart comes near the window once."""
+    for chart in found.page.locator(".chart[data-figure], #lanes").all():
+        chart.scroll_into_view_if_needed()
+        chart.locator(".main-svg").first.wait_for()
+
+
+def facts(found: Opened) -> str:
+    found.page.locator("#facts table").first.wait_for()
+    return str(found.page.locator("#facts").inner_text())
+
+
+def many_cells(count: int, each: int = 1) -> Run:
+    """A run with that many cells, which differ in workload and strategy."""
+    cells = [
+        make_cell(
+            workload=f"mlp:small,hidden={64 + i // 2}", strategy=("elastic", "restart")[i % 2]
+        )
+        for i in range(count)
+    ]
+    return make_run(
         [
-            BROWSER,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            f"--window-size={size}",
-            f"--user-data-dir={folder / 'profile'}",
-            "--virtual-time-budget=8000",
-            "--enable-logging=stderr",
-            "--v=0",
-            "--dump-dom",
-            file.as_uri() + address,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=True,
+            make_trial(i * each + k, rep=k, cell=cell)
+            for i, cell in enumerate(cells)
+            for k in range(each)
+        ]
     )
-    return done.stdout, done.stderr
-
-
-def part(dom: str, name: str) -> str:
-    """What lies inside the chart of this id: up to where the page's own text goes on."""
-    start = dom.index(f'id="{name}"')
-    ends = [dom.find(mark, start) for mark in ("</section>", "<nav", 'class="facts')]
-    return dom[start : min(end for end in ends if end > 0)]
-
-
-def marks(dom: str, name: str) -> int:
-    return len(re.findall(r'<g class="point"|<path class="point', part(dom, name)))
-
-
-def complaints(log: str) -> list[str]:
-    return [line for line in log.splitlines() if "CONSOLE" in line or "Content Security" in line]
 
 
 def test_every_figure_is_drawn_and_nothing_fails(tmp_path: Path) -> None:
     trials = [*default_trials(), timed_out_trial(20, rep=3), failed_trial(21, rep=4)]
-    dom, log = opened(render([make_run(trials)]), tmp_path)
-    assert complaints(log) == []
-    assert marks(dom, "recovery") == len(trials)
-    assert marks(dom, "stack") == 3 * 9
-    assert marks(dom, "lanes") > 20
-    assert 'id="facts"' in dom
-    assert "kept their process" in dom
-    for text in ("3/5 recovered", "median 0.59 s", "hot-spare"):
-        assert text in part(dom, "recovery")
+    with report(make_run(trials), tmp_path) as found:
+        draw_all(found)
+        assert found.marks("recovery") == len(trials)
+        assert found.marks("stack") == 3 * 9
+        assert found.marks("lanes") > 20
+        assert "kept their process" in facts(found)
+        chart = found.page.locator("#recovery").inner_text()
+        for text in ("3/5 recovered", "median 0.59 s", "hot-spare"):
+            assert text in chart
+        assert_quiet(found)
 
 
-@pytest.mark.parametrize("size", ["1280,9000", "390,9000"])
-def test_what_only_some_runs_have_is_drawn(tmp_path: Path, size: str) -> None:
+@pytest.mark.parametrize("size", [DESK, PHONE])
+def test_what_only_some_runs_have_is_drawn(tmp_path: Path, size: tuple[int, int]) -> None:
     trials = [*detection_trials(), *sweep_trials()]
     trials = [dataclasses.replace(t, trial=f"{i:04d}") for i, t in enumerate(trials)]
     run = refusing(make_run([*trials, grown_trial(80)]), "no nftables here")
-    dom, log = opened(render([run]), tmp_path, size=size, address="#trial=0/0080")
-    assert complaints(log) == []
-    assert marks(dom, "detection") == 2
-    assert "grown back after step 33, held up for 1.2 s" in dom
-    assert "memory and peer" in dom
+    with report(run, tmp_path, "#trial=0/0080", size=size) as found:
+        draw_all(found)
+        assert found.marks("detection") == 2
+        text = facts(found)
+        assert "grown back after step 33, held up for 1.2 s" in text
+        assert "memory and peer" in text
+        assert found.wide() == 0
+        assert_quiet(found)
 
 
 @pytest.mark.parametrize(
@@ -120,89 +127,183 @@ def test_the_facts_say_only_what_was(tmp_path: Path, outcome: str, there: str, a
         if outcome == "invalid"
         else dataclasses.replace(whole, outcome=outcome, error=said, verify=check)
     )
-    dom, log = opened(render([make_run([trial])]), tmp_path, address="#trial=0/0000")
-    assert complaints(log) == []
-    facts = dom[dom.index('id="facts"') : dom.index('id="settings"')]
-    assert there in facts
-    assert absent not in facts
-    assert facts.count("3d1dd433") == (outcome == "diverged")
+    with report(make_run([trial]), tmp_path, "#trial=0/0000") as found:
+        text = facts(found)
+        assert there in text
+        assert absent not in text
+        assert text.count("3d1dd433") == (outcome == "diverged")
+        assert_quiet(found)
 
 
 def test_long_labels_leave_room_for_what_stands_beside_them(tmp_path: Path) -> None:
     cells = [make_cell(strategy="pathways:shrink,back=1s", fault=f) for f in ("kill", "hang")]
     cells += [make_cell(strategy=s, fault="kill") for s in ("suspend-resume", "elastic")]
     trials = [make_trial(i, cell=c) for i, c in enumerate(cells)]
-    dom, log = opened(render([make_run(trials)]), tmp_path, size="500,6000")
-    assert complaints(log) == []
-    chart = part(dom, "recovery")
-    assert marks(dom, "recovery") == len(cells)
-    assert "pathways:shrink,back=1s" in chart and "1.4 s · 1/1" in chart
+    with report(make_run(trials), tmp_path, size=(500, 900)) as found:
+        draw_all(found)
+        chart = found.page.locator("#recovery").inner_text()
+        assert found.marks("recovery") == len(cells)
+        assert "pathways:shrink,back=1s" in chart and "1.4 s · 1/1" in chart
+        assert_quiet(found)
 
 
-def test_a_trial_can_be_opened_by_its_address(tmp_path: Path) -> None:
+def test_a_trial_can_be_opened_by_its_address_by_a_dot_and_by_keys(tmp_path: Path) -> None:
     trials = [*default_trials(1), failed_trial(3)]
-    dom, log = opened(render([make_run(trials)]), tmp_path, address="#trial=0/0003")
-    assert complaints(log) == []
-    assert "This trial reached no milestone" in part(dom, "lanes")
-    assert "worker 0 died, and the coordination service with it" in dom
+    with report(make_run(trials), tmp_path, "#trial=0/0003") as found:
+        assert "This trial reached no milestone" in found.page.locator("#lanes").inner_text()
+        assert "worker 0 died, and the coordination service with it" in facts(found)
+        found.page.locator("#recovery .point").first.click(force=True)
+        found.page.wait_for_function("document.querySelector('#trial').value !== '3'")
+        clicked = found.page.evaluate("location.hash")
+        assert clicked in [f"#trial=0%2F{t.trial}" for t in trials[:3]]
+        found.page.locator("#cell").focus()
+        found.page.keyboard.press("ArrowDown")
+        found.page.wait_for_function(f"location.hash !== '{clicked}'")
+        assert_quiet(found)
 
 
-@pytest.mark.parametrize("size", ["1280,6000", "390,9000"])
-def test_hostile_strings_do_nothing_in_a_browser(tmp_path: Path, size: str) -> None:
-    dom, log = opened(render([hostile_run()]), tmp_path, size=size)
-    assert complaints(log) == []
-    assert len(re.findall(r"<script\b", dom.split('<script type="application/json"')[0])) == 0
-    assert not re.search(r"<img[^>]*onerror", dom.split('<script type="application/json"')[0])
-    assert html.escape(HOSTILE, quote=False) in dom
-    assert marks(dom, "lanes") > 20
+@pytest.mark.parametrize("size", [DESK, PHONE])
+def test_hostile_strings_do_nothing_in_a_browser(tmp_path: Path, size: tuple[int, int]) -> None:
+    with report(hostile_run(), tmp_path, size=size) as found:
+        draw_all(found)
+        dialogs: list[str] = []
+        found.page.on("dialog", lambda d: dialogs.append(d.message))
+        assert found.page.locator("script").count() == 4
+        assert found.page.locator("img").count() == 0
+        assert HOSTILE in found.page.locator("#trials").inner_text()
+        facts(found)
+        found.page.locator("#trials-table").get_by_role("link", name=HOSTILE).click()
+        found.page.wait_for_function(
+            "document.querySelector('#facts').innerText.includes('alert(1)')"
+        )
+        assert HOSTILE in facts(found)
+        assert found.marks("lanes") > 20
+        assert dialogs == []
+        assert_quiet(found)
 
 
 @pytest.mark.parametrize("trials", [[], [failed_trial(0)]], ids=["none", "failed"])
-def test_a_run_without_any_recovery_opens(tmp_path: Path, trials: list[object]) -> None:
-    dom, log = opened(render([make_run(trials)]), tmp_path)  # type: ignore[arg-type]
-    assert complaints(log) == []
-    assert ("No trial to show." in part(dom, "recovery")) == (not trials)
-    assert marks(dom, "recovery") == len(trials)
+def test_a_run_without_any_recovery_opens(tmp_path: Path, trials: list[TrialRecord]) -> None:
+    with report(make_run(trials), tmp_path) as found:
+        found.page.locator("#recovery").scroll_into_view_if_needed()
+        if trials:
+            found.page.locator("#recovery .point").first.wait_for()
+        else:
+            found.page.get_by_text("No trial to show.").first.wait_for()
+        assert found.marks("recovery") == len(trials)
+        assert_quiet(found)
 
 
-PROBE = """<script>
-for (const name of ["json", "csv"]) {
-  const RealBlob = Blob;
-  window.Blob = function (parts, options) {
-    const box = document.createElement("pre");
-    box.id = `saved-${name}`;
-    box.textContent = parts.join("");
-    document.body.append(box);
-    return new RealBlob(parts, options);
-  };
-  document.getElementById(name).click();
-  window.Blob = RealBlob;
-}
-</script></body>"""
+def test_filters_and_numbers_of_the_matrix_choose_what_is_shown(tmp_path: Path) -> None:
+    trials = [*default_trials(), timed_out_trial(20, rep=3)]
+    with report(make_run(trials), tmp_path) as found:
+        page = found.page
+        page.get_by_label("strategy").select_option(label="restart")
+        page.wait_for_function("document.querySelectorAll('#recovery .point').length === 3")
+        assert page.locator("#filtered").inner_text() == "1 of 3 cells"
+        assert page.locator("#cells tbody tr:visible").count() == 1
+        assert page.locator("#trials-table tbody tr").count() == 3
+        page.get_by_role("button", name="show all").click()
+        page.wait_for_function("document.querySelectorAll('#recovery .point').length === 10")
+        assert page.locator("#cells tbody tr:visible").count() == 3
+        page.get_by_role("link", name="1 timeout of elastic: show them").click()
+        rows = page.locator("#trials-table tbody tr")
+        page.wait_for_function("document.querySelectorAll('#trials-table tbody tr').length === 1")
+        assert "timeout" in rows.first.inner_text()
+        rows.first.get_by_role("link").click()
+        page.wait_for_function("document.querySelector('#facts').innerText.includes('timeout')")
+        page.get_by_role("button", name="all cells again").click()
+        page.locator("#trials-outcome").select_option(label="all")
+        assert rows.count() == len(trials)
+        assert_quiet(found)
 
 
-def saved(run: Run, folder: Path) -> dict[str, str]:
-    """What the page's two buttons save, as a script beside the page's own sees it."""
-    page = re.sub(r"<meta http-equiv=.*?>", "", render([run]), count=1)
-    dom, _ = opened(page.replace("</body>", PROBE), folder)
-    found = re.findall(r'<pre id="saved-(\w+)">(.*?)</pre>', dom, re.S)
-    return {name: html.unescape(text) for name, text in found}
+def test_many_cells_come_a_page_at_a_time(tmp_path: Path) -> None:
+    with report(many_cells(30), tmp_path) as found:
+        page = found.page
+        page.locator("#recovery .point").first.wait_for()
+        assert found.marks("recovery") == 24
+        page.locator("#recovery + .pager").get_by_role("button", name="cells after").click()
+        page.wait_for_function("document.querySelectorAll('#recovery .point').length === 6")
+        assert "25 to 30 of 30" in page.locator("#recovery + .pager").inner_text()
+        page.get_by_label("strategy").select_option(label="elastic")
+        page.wait_for_function("document.querySelectorAll('#recovery .point').length === 15")
+        assert_quiet(found)
+
+
+def test_trials_without_lanes_say_so_and_have_phases(tmp_path: Path) -> None:
+    run = many_cells(1, MOST_LANES + 20)
+    with report(run, tmp_path) as found:
+        shown = {True: 0, False: 0}
+        there = payload([run], rows_of([run]))["lanes"]["of"]
+        without = [i for i in range(len(run.trials)) if str(i) not in there]
+        for i in (0, *without[:2]):
+            found.page.evaluate(f"location.hash = '#trial=0/{i:04d}'")
+            found.page.wait_for_function(f"document.querySelector('#trial').value === '{i}'")
+            found.page.locator("#lanes .point").first.wait_for()
+            hidden = found.page.locator("#lanes-note").is_hidden()
+            shown[hidden] += 1
+            assert (found.marks("lanes") > 25) == hidden
+        assert shown == {True: 1, False: 2}
+        assert found.marks("recovery") == 120
+        assert_quiet(found)
 
 
 def test_the_data_can_be_saved_and_no_spreadsheet_runs_it(tmp_path: Path) -> None:
     formula = '=HYPERLINK("http://example.org","x")'
-    run = make_run(
-        [*default_trials(1), dataclasses.replace(failed_trial(3), error=formula)],
-    )
-    files = saved(run, tmp_path)
+    run = make_run([*default_trials(1), dataclasses.replace(failed_trial(3), error=formula)])
+    files = {}
+    with report(run, tmp_path) as found:
+        for kind in ("json", "csv"):
+            with found.page.expect_download() as waiting:
+                found.page.locator(f"#{kind}").click()
+            name = waiting.value.suggested_filename
+            assert name.endswith(f".{kind}")
+            files[kind] = Path(waiting.value.path()).read_text("utf-8")
+        assert_quiet(found)
     records = json.loads(files["json"])["trials"]
     assert [r["trial"] for r in records] == [t.trial for t in run.trials]
-    assert records[0]["cell"] == run.trials[0].cell.as_dict()
-    assert records[0]["spans"][0]["name"] == run.trials[0].spans[0].name
-    rows = list(csv.DictReader(io.StringIO(files["csv"])))
+    for got, wanted in zip(records, run.trials, strict=True):
+        assert_same(got, wanted)
+    rows = list(csv.DictReader(io.StringIO(files["csv"], newline="")))
     assert [r["outcome"] for r in rows] == ["recovered"] * 3 + ["not_recovered"]
-    assert float(rows[0]["recovery_s"]) == run.trials[0].recovery_s
-    assert float(rows[0]["replace_s"]) == run.trials[0].phases["replace"]
+    assert float(rows[0]["recovery_s"]) == pytest.approx(run.trials[0].recovery_s, abs=1e-6)
+    assert float(rows[0]["replace_s"]) == pytest.approx(run.trials[0].phases["replace"], abs=1e-6)
     assert rows[3]["recovery_s"] == ""
     assert rows[3]["error"] == "'" + formula
     assert records[3]["error"] == formula
+
+
+def assert_same(got: dict[str, Any], wanted: TrialRecord) -> None:
+    """A record as it was saved from the page is the record, to the microsecond."""
+    plain = json.loads(json.dumps(wanted.as_dict()))
+    assert got.keys() == plain.keys() | {"run"}
+    back = TrialRecord.from_dict({name: got[name] for name in plain})
+    for name in ("cell", "exits", "verify", "pids", "compile_cache", "outcome", "error", "seed"):
+        assert getattr(back, name) == getattr(wanted, name)
+    for name, ns in wanted.milestones.items():
+        assert back.milestones[name] == pytest.approx(ns, abs=1000)
+    key = lambda s: (-1 if s.worker is None else s.worker, s.attempt, s.start_s)  # noqa: E731
+    assert [s.name for s in back.spans] == [s.name for s in sorted(wanted.spans, key=key)]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_everybody_can_use_it(tmp_path: Path, scheme: Any, size: tuple[int, int]) -> None:
+    trials = [*default_trials(), timed_out_trial(20, rep=3), failed_trial(21, rep=4)]
+    with report(make_run(trials), tmp_path, scheme=scheme, size=size) as found:
+        draw_all(found)
+        assert found.wide() == 0
+        assert_accessible(found)
+        keep_screenshot(found, f"report-{scheme}-{size[0]}")
+        assert_quiet(found)
+
+
+def test_it_prints_with_every_chart(tmp_path: Path) -> None:
+    with report(make_run(), tmp_path, scheme="dark") as found:
+        found.page.emulate_media(media="print")
+        found.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        found.page.locator("#lanes .point").first.wait_for()
+        assert found.marks("stack") == 27
+        assert len(found.page.pdf()) > 50_000
+        assert_quiet(found)

@@ -87,7 +87,7 @@ function startControls() {
     if (innerWidth === width) return;
     width = innerWidth;
     clearTimeout(timer);
-    timer = setTimeout(redraw, 150);
+    timer = setTimeout(() => { redraw(); reachable(); }, 150);
   });
 }
 
@@ -100,6 +100,7 @@ async function start() {
   startWaterfall();
   startControls();
   fromHash();
+  reachable();
   root.dataset.ready = "";
 }
 

@@ -41,6 +41,14 @@ async function loadPlotly() {
   if (!window.Plotly) throw new Error("plotly.js did not run");
 }
 
+// What does not fit and scrolls by itself can be reached by keys; what fits is no stop on the way.
+function reachable() {
+  for (const box of document.querySelectorAll(".scroll")) {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  }
+}
+
 function lazily(box, action) {
   if (!("IntersectionObserver" in window)) { action(); return; }
   const watcher = new IntersectionObserver((entries) => {
