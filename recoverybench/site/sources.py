@@ -129,6 +129,7 @@ def _take(one: Found, tree: Tree, say: Callable[[str], None]) -> RunSummary:
         summary = RunSummary.from_dict(json.loads(kept)["run"])
         page = addresses.run_page(summary.run_id)
         if tree.has(page, made_of) and tree.has(addresses.run_data(summary.run_id), made_of):
+            charts(tree)  # the page asks for it
             return summary
     say(one.path.name)
     run = results.load(one.path)
@@ -143,18 +144,27 @@ def report_of(run: results.Run, tree: Tree) -> bytes:
     """The report of a run as a page of the site, which shares plotly.js with the others."""
     from recoverybench.report import render
 
-    path, content = charts()
-    if not tree.has(path, path):
-        tree.write(path, content, path)
+    path = charts(tree)
     # Where the run lies on this machine is nobody's business.
     run = dataclasses.replace(run, path=Path(run.info.run_id))
     text = render([run], chart_script=f"../{path}", home=f"../{addresses.INDEX}")
     return text.encode("utf-8", "backslashreplace")
 
 
+def charts(tree: Tree) -> str:
+    """Where all reports of this program find plotly.js, which is there afterwards."""
+    known = tree.find("assets", program())
+    if known is not None and tree.has(known, program()):
+        return known
+    path, content = _plotly()
+    if not tree.has(path, program()):
+        tree.write(path, content, program())
+    return path
+
+
 @cache
-def charts() -> tuple[str, bytes]:
-    """Where all reports find plotly.js, and what is there; the name says which one it is."""
+def _plotly() -> tuple[str, bytes]:
+    """Its address, of which the name says what is there, and its content."""
     from recoverybench.web.charts import plotly
 
     content = plotly().encode()
