@@ -65,17 +65,27 @@ def read_sources(
     """
     sources = Sources(skipped=list(skipped))
     for one in _each_once(found, sources.skipped, folder):
-        try:
-            summary = _take(one, tree, say)
-        except Exception as error:  # whatever one run has in it, the others are shown
-            sources.skipped.append(Skipped(one.path.name, said(error, folder)))
+        made_of = hashlib.sha256(f"{program()} {one.fingerprint}".encode()).hexdigest()
+        summary = _kept(made_of, tree)
+        pages: tuple[bytes, bytes] | None = None
+        if summary is None:
+            say(one.path.name)
+            try:
+                summary, *made = _made(one)
+                pages = (made[0], made[1])
+            except Exception as error:  # whatever one run has in it, the others are shown
+                sources.skipped.append(Skipped(one.path.name, said(error, folder)))
+                continue
+        if summary.run_id in sources.found:
+            sources.skipped.append(_same_id(one, sources.found[summary.run_id]))
             continue
-        other = sources.found.get(summary.run_id)
-        if other is not None:
-            sources.skipped.append(_same_id(one, other))
-            continue
+        if pages is not None:
+            tree.write(addresses.run_page(summary.run_id), pages[0], made_of)
+            tree.write(addresses.run_data(summary.run_id), pages[1], made_of)
         sources.runs[summary.run_id] = summary
         sources.found[summary.run_id] = one
+    if sources.runs:
+        _put_charts(tree)
     sources.skipped.sort(key=lambda skipped: skipped.name)
     return sources
 
@@ -116,50 +126,45 @@ def _same_id(one: Found, shown: Found) -> Skipped:
     return Skipped(one.path.name, reason)
 
 
-def _take(one: Found, tree: Tree, say: Callable[[str], None]) -> RunSummary:
-    """What a run comes to; its page and its data are in the tree afterwards.
+def _kept(made_of: str, tree: Tree) -> RunSummary | None:
+    """What a run comes to whose page and data are there already, and stay; else None."""
+    at = tree.find("data/runs", made_of)
+    kept = None if at is None else tree.peek(at, made_of)
+    if at is None or kept is None:
+        return None
+    summary = RunSummary.from_dict(json.loads(kept)["run"])
+    both = tree.has(addresses.run_page(summary.run_id), made_of) and tree.has(at, made_of)
+    return summary if both else None
+
+
+def _made(one: Found) -> tuple[RunSummary, bytes, bytes]:
+    """What a run comes to, with its page and its data.
 
     Raises:
         UsageError: it cannot be used. Exception: no page can be made of it.
     """
-    made_of = hashlib.sha256(f"{program()} {one.fingerprint}".encode()).hexdigest()
-    at = tree.find("data/runs", made_of)
-    kept = None if at is None else tree.peek(at, made_of)
-    if kept is not None:
-        summary = RunSummary.from_dict(json.loads(kept)["run"])
-        page = addresses.run_page(summary.run_id)
-        if tree.has(page, made_of) and tree.has(addresses.run_data(summary.run_id), made_of):
-            charts(tree)  # the page asks for it
-            return summary
-    say(one.path.name)
     run = results.load(one.path)
     summary = summarise(run)
-    tree.write(addresses.run_page(summary.run_id), report_of(run, tree), made_of)
     data = {"schema": SCHEMA, "fingerprint": one.fingerprint, "run": summary.as_dict()}
-    tree.write(addresses.run_data(summary.run_id), as_bytes(data), made_of)
-    return summary
+    return summary, report_of(run), as_bytes(data)
 
 
-def report_of(run: results.Run, tree: Tree) -> bytes:
+def report_of(run: results.Run) -> bytes:
     """The report of a run as a page of the site, which shares plotly.js with the others."""
     from recoverybench.report import render
 
-    path = charts(tree)
     # Where the run lies on this machine is nobody's business.
     run = dataclasses.replace(run, path=Path(run.info.run_id))
-    text = render([run], chart_script=f"../{path}", home=f"../{addresses.INDEX}")
+    text = render([run], chart_script=f"../{_plotly()[0]}", home=f"../{addresses.INDEX}")
     return text.encode("utf-8", "backslashreplace")
 
 
-def charts(tree: Tree) -> str:
-    """Where all reports of this program find plotly.js, which is there afterwards."""
+def _put_charts(tree: Tree) -> None:
+    """Put plotly.js where all reports find it."""
     known = tree.find("assets", program())
-    if known is not None and tree.has(known, program()):
-        return known
-    path, content = _plotly()
-    if not tree.has(path, program()):
+    if known is None or not tree.has(known, program()):
+        path, content = _plotly()
         tree.write(path, content, program())
-    return path
 
 
 @cache
