@@ -23,7 +23,7 @@ from recoverybench.web.policy import policy
 from recoverybench.web.templating import asset
 from recoverybench.web.templating import render as fill
 
-_SCRIPTS: Final = ("rows", "trials", "waterfall", "facts", "table", "downloads", "start")
+_SCRIPTS: Final = ("rows", "trials", "waterfall", "facts", "table", "choices", "downloads", "start")
 """Files of ``report/script``, in the order in which they run."""
 
 

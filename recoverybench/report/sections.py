@@ -14,6 +14,7 @@ from recoverybench.labels import (
     seconds,
     unmeasured,
 )
+from recoverybench.report.costs_section import costs_section
 from recoverybench.report.detection import detection_figure, settings_tried
 from recoverybench.report.figures import phases_figure
 from recoverybench.report.prose import LIMITS, method, method_head
@@ -148,6 +149,7 @@ _MAKERS: Final[tuple[Callable[[Material], Section | None], ...]] = (
     _noticing,
     _restores,
     _sizes,
+    costs_section,
     _saves,
     _soaks,
     _unmeasured,

@@ -1,0 +1,37 @@
+"""The section on what saves and failures cost."""
+
+from __future__ import annotations
+
+from recoverybench.labels import seconds
+from recoverybench.report.costs import BETWEEN, DEFAULT, groups, interval_words, percent
+from recoverybench.report.costs_figure import cost_figure, drawn
+from recoverybench.report.section import Material, Section
+
+
+def costs_section(material: Material) -> Section | None:
+    """The section; None where no cell has both a save and a recovery that were timed.
+
+    Where no cell was measured at several intervals it has no figure.
+    """
+    found = groups(material.rows)
+    if not found:
+        return None
+    shown, varied = drawn(found), [group for group in found if group.varied]
+    ids = {between_s: f"costs-{between_s:.0f}" for between_s, _ in BETWEEN}
+    return Section(
+        "costs",
+        "Checkpoint interval",
+        {
+            "groups": varied or found,
+            "varied": varied,
+            "shown": shown,
+            "left_out": len(varied) - len(shown),
+            "between": BETWEEN,
+            "choices": [(ids[between_s], words) for between_s, words in BETWEEN],
+            "default": ids[DEFAULT],
+            "seconds": seconds,
+            "percent": percent,
+            "interval_words": interval_words,
+        },
+        {ids[m]: cost_figure(shown, m) for m, _ in BETWEEN} if shown else {},
+    )
