@@ -194,11 +194,11 @@ def _typical(trials: Iterable[TrialRecord], name: str) -> float | None:
 
 
 def percent(value: float | None) -> str:
-    """An overhead for people: ``0.34 %``, ``2.1 %``, ``1,300 %``; ``–``: not known."""
+    """An overhead for people: ``0.34 %``, ``44.1 %``, ``1,300 %``; ``–``: not known."""
     if value is None:
         return "–"
     part = 100 * value
-    digits = 2 if part < 0.995 else 1 if part < 9.95 else 0
+    digits = 2 if part < 0.995 else 1 if part < 99.95 else 0
     return f"{part:,.{digits}f} %"
 
 

@@ -29,6 +29,7 @@ def costs_section(material: Material) -> Section | None:
             "between": BETWEEN,
             "choices": [(ids[between_s], words) for between_s, words in BETWEEN],
             "default": ids[DEFAULT],
+            "formulas": ("measured", "Young", "Daly") if varied else ("Daly",),
             "seconds": seconds,
             "percent": percent,
             "interval_words": interval_words,
