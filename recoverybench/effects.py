@@ -33,6 +33,9 @@ ENOUGH: Final = 0.945
 
 _POWER: Final = 0.8
 
+_ALL: Final = 20_000
+"""Pairs of values, one of either side, of which all are looked at one by one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -201,10 +204,41 @@ def ratio_interval(
     n, m = len(base), len(new)
     if not n or not m or min(*base, *new) <= 0:
         return None
+    k, tail = _depth(n, m, (1 - confidence) / 2)
+    if n * m > _ALL:
+        return Interval(*_far_ratios(base, new, k), 1 - 2 * tail)
     lows = sorted(0.0 if math.isinf(b) else a / b for b in base for a in new)
     highs = sorted(math.inf if math.isinf(a) else a / b for b in base for a in new)
-    k, tail = _depth(n, m, (1 - confidence) / 2)
     return Interval(lows[k], highs[n * m - 1 - k], 1 - 2 * tail)
+
+
+def _far_ratios(base: Sequence[float], new: Sequence[float], k: int) -> tuple[float, float]:
+    """The ratio new / base with `k` below it, and the one with `k` above it, without making all.
+
+    How many ratios are at most some number takes one pass over both sides; the number itself is
+    found by bisection, to the last digits of a float.
+    """
+    import numpy as np
+
+    late = sum(map(math.isinf, base)), sum(map(math.isinf, new))
+    a = np.log(sorted(v for v in base if not math.isinf(v)))
+    b = np.log(sorted(v for v in new if not math.isinf(v)))
+
+    def find(which: int, below: int) -> float:
+        """The ratio with so many before it, of which `below` are 0 for a base that is late."""
+        if which < below:
+            return 0.0
+        if which >= below + len(a) * len(b):
+            return math.inf
+        low, high = float(b[0] - a[-1]), float(b[-1] - a[0])
+        for _ in range(60):
+            middle = (low + high) / 2
+            count = below + int(np.searchsorted(b, a + middle, side="right").sum())
+            low, high = (low, middle) if count > which else (middle, high)
+        return math.exp(high)
+
+    whole = len(base) * len(new)
+    return find(k, late[0] * len(new)), find(whole - 1 - k, late[0] * len(b))
 
 
 def _depth(n: int, m: int, most: float) -> tuple[int, float]:
@@ -250,7 +284,8 @@ def detectable(found: Effect, alpha: float) -> float | None:
     """
     if found.least_p > alpha or found.spread is None:
         return None
-    return math.exp(found.spread * _shift(found.base_n, found.new_n, alpha))
+    shift = _shift(found.base_n, found.new_n, alpha)
+    return math.exp(found.spread * shift) if math.isfinite(shift) else None
 
 
 @lru_cache(maxsize=256)
@@ -261,6 +296,8 @@ def _shift(n: int, m: int, alpha: float) -> float:
     Of each simulated pair of samples it is known exactly: the test rejects from the shift on that
     leaves as few differences on the wrong side as the level allows.
     """
+    if n * m > _ALL:
+        return _shift_of_many(n, m, alpha)
     import numpy as np
 
     k, _ = _depth(n, m, alpha / 2)
@@ -269,6 +306,14 @@ def _shift(n: int, m: int, alpha: float) -> float:
     gaps = rng.normal(size=(count, n, 1)) - rng.normal(size=(count, 1, m))
     needed = np.partition(gaps.reshape(count, n * m), n * m - 1 - k, axis=1)[:, n * m - 1 - k]
     return float(np.quantile(needed, _POWER))
+
+
+def _shift_of_many(n: int, m: int, alpha: float) -> float:
+    """The same of many values, by Noether's formula (1987); infinite: too few on one side."""
+    normal = NormalDist()
+    z = normal.inv_cdf(1 - alpha / 2) + normal.inv_cdf(_POWER)
+    larger = 0.5 + z * math.sqrt((n + m + 1) / (12 * n * m))  # P(a new value is the larger one)
+    return math.sqrt(2) * normal.inv_cdf(larger) if larger < 1 else math.inf
 
 
 def _spread(*sides: Sequence[float]) -> float | None:
