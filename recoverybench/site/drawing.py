@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from recoverybench.labels import seconds
 from recoverybench.site.catalogue import Shown, Step
-from recoverybench.site.trends import Point
+from recoverybench.site.trends import Point, Trend
 from recoverybench.site.wording import conditions, median_text, point_text, step_text
 from recoverybench.visible import clean
 
@@ -101,7 +101,7 @@ def draw(shown: Shown, releases: Sequence[int], *, up: str = "", wide: bool = Fa
         '<g aria-hidden="true">',
         *_axes(frame, releases, lines),
     ]
-    parts += _gaps(frame, lines, conditions(shown.trend))
+    parts += _gaps(frame, shown.trend)
     for number, line in enumerate(lines):
         parts += _line(frame, line, number % LINES)
     parts.append("</g>")
@@ -219,6 +219,7 @@ def _line(frame: Frame, points: Sequence[Point], number: int) -> list[str]:
 
 def _point(frame: Frame, point: Point, number: int, colour: str) -> str:
     x = frame.x(point)
+    size = min(4.2, max(2.4, frame.step / 2.4))
     parts = [f"<g><title>{escape(clean(point_text(point)))}</title>"]
     if dots := _dots(point.times):
         beside = x - min(6.5, frame.step / 3)
@@ -233,7 +234,7 @@ def _point(frame: Frame, point: Point, number: int, colour: str) -> str:
         )
         median = point.recovery.median
         if median is not None:
-            parts.append(f'<path d="{shape(number, x, frame.y(median))}" fill="{colour}"/>')
+            parts.append(f'<path d="{shape(number, x, frame.y(median), size)}" fill="{colour}"/>')
         else:
             top = frame.y(point.recovery.bound or frame.high)
             parts.append(f'<path d="M{x - 5:.1f} {top:.1f}l5 -8l5 8z" class="late"/>')
@@ -249,14 +250,13 @@ def _dots(times: Sequence[float]) -> list[float]:
     return [ordered[round(n * (len(ordered) - 1) / (_DOTS - 1))] for n in range(_DOTS)]
 
 
-def _gaps(frame: Frame, lines: Sequence[Sequence[Point]], named: Sequence[str]) -> list[str]:
+def _gaps(frame: Frame, trend: Trend) -> list[str]:
     """Where something begins that is not comparable with what was there before."""
-    starts = sorted(
-        (line[0].release.at, name) for line, name in zip(lines, named, strict=True) if line
-    )
+    named = zip(trend.lines, conditions(trend), strict=True)
+    starts = sorted((line.points[0].release.at, name) for line, name in named)
     parts = []
     for place, name in starts[1:]:
-        if place == starts[0][0]:
+        if place == starts[0][0] or place not in frame.releases:
             continue
         x = _LEFT + frame.releases[place] * frame.step
         said = escape(clean(f"from here on also: {name}; not compared with what was before"))

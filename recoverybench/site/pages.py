@@ -88,6 +88,7 @@ def index_page(catalogue: Catalogue) -> str:
             }
             for name, shown in catalogue.workloads.items()
         ],
+        recent=RECENT,
         runs=rows[:_RUNS],
         older_runs=rows[_RUNS:],
         skipped=catalogue.skipped,
