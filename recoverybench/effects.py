@@ -321,7 +321,8 @@ def _spread(*sides: Sequence[float]) -> float | None:
     freedom = sum(len(side) - 1 for side in logs if side)
     if freedom < 2:
         return None
-    total = sum((v - fmean(side)) ** 2 for side in logs if side for v in side)
+    means = [fmean(side) if side else 0.0 for side in logs]
+    total = sum((v - mean) ** 2 for side, mean in zip(logs, means, strict=True) for v in side)
     return math.sqrt(total / freedom)
 
 
