@@ -19,7 +19,8 @@ from recoverybench.plan.support import unsupported
 from recoverybench.reads import SMALL_BYTES, read_of, reads_of
 from recoverybench.records import TrialRecord
 from recoverybench.report.page import render
-from recoverybench.report.restores import fraction_figure, restores, size_figure
+from recoverybench.report.restore_sizes import size_figure
+from recoverybench.report.restores import fraction_figure, restores
 from recoverybench.report.rows import rows_of
 from recoverybench.results.columns import row
 from recoverybench.terminal import run_table

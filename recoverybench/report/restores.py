@@ -1,21 +1,14 @@
-"""Restores against what their storage gives, and against the size of the state.
-
-The first figure is for checkpoints that are large, or whose options were asked for; the second
-for runs with states of several sizes, or with several numbers of workers.
-"""
+"""Restores against what their storage gives: for large checkpoints, or with options asked for."""
 
 from __future__ import annotations
 
 import html
-import statistics
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from recoverybench.labels import NONE, fixed, outcome_name, seconds
 from recoverybench.reads import TARGET, Read, read_of, reads_of
-from recoverybench.records import TrialRecord
 from recoverybench.report.figures import MOST_DOTS
 from recoverybench.report.rows import Row
 
@@ -24,9 +17,6 @@ _JITTER: Final = 0.16
 _MEDIAN: Final = 0.33
 """Height of a row in pixels, spread of its dots and half the height of its bar in rows: as in
 the first chart of the page."""
-
-_COLOURS: Final = 5
-"""Colours that the page has for series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,84 +172,6 @@ def _beside(y: int, one: Restore) -> dict[str, Any]:
         "align": "left",
         "showarrow": False,
         "text": f"<b>{first}</b><br>{one.rate} of {one.raw_rate} GB/s",
-    }
-
-
-def size_figure(rows: Sequence[Row]) -> dict[str, Any] | None:
-    """Restore time against the size of the state, a colour for each number of workers.
-
-    None where there is one size and one number only.
-    """
-    series: dict[int, list[tuple[int, float, Row, TrialRecord]]] = defaultdict(list)
-    for row in rows:
-        for trial in row.trials:
-            taken = trial.phases.get("restore")
-            if trial.outcome == "recovered" and trial.restore_bytes and taken:
-                workers = trial.workers or int(row.cell.topology.partition("x")[0])
-                series[workers].append((trial.restore_bytes, taken, row, trial))
-    sizes = {size for points in series.values() for size, *_ in points}
-    if len(sizes) < 2 and len(series) < 2:
-        return None
-    data: list[dict[str, Any]] = []
-    for number, (workers, points) in enumerate(sorted(series.items())):
-        name = f"{workers} worker{'' if workers == 1 else 's'}"
-        colour = f"--run-{number % _COLOURS}"
-        data += [_points(name, colour, points), _medians(name, colour, points)]
-    return {
-        "data": data,
-        "layout": {
-            "height": 400,
-            "showlegend": True,
-            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-            "hovermode": "closest",
-            "xaxis": {"title": {"text": "bytes of the state"}, "type": "log", "dtick": 1},
-            "yaxis": {
-                "title": {"text": "restore, seconds"},
-                "type": "log",
-                "fixedrange": True,
-                "showgrid": True,
-            },
-        },
-    }
-
-
-def _points(
-    name: str, colour: str, points: Sequence[tuple[int, float, Row, TrialRecord]]
-) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "legendgroup": name,
-        "x": [size for size, *_ in points],
-        "y": [taken for _, taken, *_ in points],
-        "customdata": [
-            [_escape(row.label), seconds(taken), f"{size / 1e6:.3g} MB", _escape(trial.trial)]
-            for size, taken, row, trial in points
-        ],
-        "hovertemplate": f"<b>%{{customdata[1]}}</b> for %{{customdata[2]}}, {name}"
-        "<br>%{customdata[0]}, trial %{customdata[3]}<extra></extra>",
-        "marker": {"size": 9, "opacity": 0.7, "color": colour},
-    }
-
-
-def _medians(
-    name: str, colour: str, points: Sequence[tuple[int, float, Row, TrialRecord]]
-) -> dict[str, Any]:
-    by_size: dict[int, list[float]] = defaultdict(list)
-    for size, taken, *_ in points:
-        by_size[size].append(taken)
-    sizes = sorted(by_size)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "legendgroup": name,
-        "showlegend": False,
-        "hoverinfo": "skip",
-        "x": sizes,
-        "y": [statistics.median(by_size[size]) for size in sizes],
-        "line": {"color": colour, "width": 1, "dash": "dot"},
     }
 
 

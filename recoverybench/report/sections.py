@@ -18,11 +18,13 @@ from recoverybench.report.costs_section import costs_section
 from recoverybench.report.detection import detection_figure, settings_tried
 from recoverybench.report.figures import phases_figure
 from recoverybench.report.prose import LIMITS, method, method_head
-from recoverybench.report.restores import fraction_figure, restores, size_figure
+from recoverybench.report.restore_sizes import restored, size_figure
+from recoverybench.report.restores import fraction_figure, restores
 from recoverybench.report.rows import LEVEL
 from recoverybench.report.saves import sweeps
 from recoverybench.report.section import Material, Section
 from recoverybench.report.settings import constants_of, settings_of
+from recoverybench.report.topologies import topologies_section
 from recoverybench.soaks import soaks_of
 from recoverybench.vocabulary import OUTCOMES, SHOWN_PHASES, UNNAMED
 
@@ -86,7 +88,10 @@ def _restores(material: Material) -> Section | None:
 
 def _sizes(material: Material) -> Section | None:
     figure = size_figure(material.rows)
-    return None if figure is None else Section("sizes", "Restore by size", {}, {"sizes": figure})
+    if figure is None:
+        return None
+    data = {"restored": restored(material.rows), "seconds": seconds}
+    return Section("sizes", "Restore by size", data, {"sizes": figure})
 
 
 def _saves(material: Material) -> Section | None:
@@ -150,6 +155,7 @@ _MAKERS: Final[tuple[Callable[[Material], Section | None], ...]] = (
     _restores,
     _sizes,
     costs_section,
+    topologies_section,
     _saves,
     _soaks,
     _unmeasured,
