@@ -17,6 +17,7 @@ from recoverybench.labels import (
 from recoverybench.report.costs_section import costs_section
 from recoverybench.report.detection import detection_figure, settings_tried
 from recoverybench.report.figures import phases_figure
+from recoverybench.report.losses import losses_section
 from recoverybench.report.prose import LIMITS, method, method_head
 from recoverybench.report.restore_sizes import restored, size_figure
 from recoverybench.report.restores import fraction_figure, restores
@@ -160,6 +161,7 @@ _MAKERS: Final[tuple[Callable[[Material], Section | None], ...]] = (
     _soaks,
     _unmeasured,
     _verification,
+    losses_section,
     _waterfall,
     _settings,
     _method,
