@@ -22,12 +22,14 @@ class Step:
     Attributes:
         base, new: the points. page: address of their comparison.
         verdict: what became of the cell; None: it could not be compared.
+        line: number of the line in its trend.
     """
 
     base: Point
     new: Point
     page: str
     verdict: Verdict | None
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +138,12 @@ def _shown(
     trend: Trend, siblings: Sequence[Trend], compared: Mapping[tuple[int, int, str], Compared]
 ) -> Shown:
     steps = []
-    for line in trend.lines:
+    for number, line in enumerate(trend.lines):
         for base, new in zip(line.points, line.points[1:], strict=False):
             found = compared.get(_place(pair_of(base, new, trend.environment)))
             if found is not None:
                 verdict = found.verdicts.get(base.key.cell.key)
-                steps.append(Step(base, new, found.page, verdict))
+                steps.append(Step(base, new, found.page, verdict, number))
     cell = trend.cell
     label = cell_label(cell, varying_factors(one.cell for one in siblings))
     if trend.environment is not None:

@@ -8,13 +8,13 @@ so that nothing is told by a colour alone.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from markupsafe import Markup, escape
 
-from recoverybench.labels import seconds
 from recoverybench.site.catalogue import Shown, Step
 from recoverybench.site.trends import Point, Trend
 from recoverybench.site.wording import conditions, median_text, point_text, step_text
@@ -105,8 +105,12 @@ def draw(shown: Shown, releases: Sequence[int], *, up: str = "", wide: bool = Fa
     for number, line in enumerate(lines):
         parts += _line(frame, line, number % LINES)
     parts.append("</g>")
-    steps = [s for s in shown.changes if s.new.release.at in columns]
-    parts += [_mark(frame, step, up) for step in steps]
+    seen: Counter[int] = Counter()
+    for step in shown.changes:
+        place = step.new.release.at
+        if place in columns:
+            parts.append(_mark(frame, step, up, seen[place]))
+            seen[place] += 1
     return Markup("".join([*parts, "</svg>"]))
 
 
@@ -160,7 +164,7 @@ def _axes(frame: Frame, releases: Sequence[int], lines: Sequence[Sequence[Point]
         parts.append(
             f'<path d="M{_LEFT} {y:.1f}H{right}" class="grid"/>'
             f'<text x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end" class="tick">'
-            f"{escape(seconds(tick))}</text>"
+            f"{_tick_text(tick)}</text>"
         )
     names = {p.release.at: p.release.name for line in lines for p in line}
     last_at = len(releases) - 1
@@ -195,6 +199,11 @@ def _ticks(frame: Frame) -> list[float]:
         if len(found) >= 3:
             break
     return found[:: math.ceil(len(found) / 6)]
+
+
+def _tick_text(tick: float) -> str:
+    """Shorter than elsewhere: it is a round number of seconds, and there is little room."""
+    return f"{tick * 1e3:g} ms" if tick < 0.1 else f"{tick:g} s"
 
 
 def _line(frame: Frame, points: Sequence[Point], number: int) -> list[str]:
@@ -267,15 +276,16 @@ def _gaps(frame: Frame, trend: Trend) -> list[str]:
     return parts
 
 
-def _mark(frame: Frame, step: Step, up: str) -> str:
-    """The triangle over a change, which leads to the comparison."""
+def _mark(frame: Frame, step: Step, up: str, beside: int) -> str:
+    """The triangle over a change, which leads to the comparison; `beside` others are there."""
     assert step.verdict is not None
-    x, verdict = frame.x(step.new), step.verdict.verdict
+    x, verdict = frame.x(step.new) - 15 * beside, step.verdict.verdict
     said = escape(clean(step_text(step)))
     triangle = f"M{x - 6:.1f} 18h12l-6 -11z" if verdict == "worse" else f"M{x - 6:.1f} 7h12l-6 11z"
     return (
         f'<a href="{escape(up + step.page)}" class="mark {verdict}" aria-label="{said}">'
-        f'<title>{said}</title><path d="M{x:.1f} 20V{frame.height - _BOTTOM:.1f}" class="at"/>'
+        f'<title>{said}</title><path d="M{x:.1f} 20L{frame.x(step.new):.1f} 32'
+        f'V{frame.height - _BOTTOM:.1f}" class="at"/>'
         f'<path d="{triangle}"/><rect x="{x - 12:.1f}" y="0" width="24" height="24" '
         'class="touch"/></a>'
     )

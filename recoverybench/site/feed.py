@@ -15,7 +15,7 @@ from recoverybench.site.catalogue import Catalogue, Change
 from recoverybench.site.releases import instant
 from recoverybench.site.trends import Pair
 from recoverybench.site.verdicts import BETTER, WORSE
-from recoverybench.site.wording import cells_text
+from recoverybench.site.wording import cell_text, cells_text
 from recoverybench.visible import clean
 from recoverybench.web.templating import render
 
@@ -123,4 +123,4 @@ def _title(pair: Pair, changes: Sequence[Change]) -> str:
 def _line(change: Change) -> str:
     assert change.step.verdict is not None
     verdict = change.step.verdict
-    return f"{change.shown.name} is {verdict.verdict}: {'; '.join(verdict.reasons)}"
+    return f"{cell_text(change)} is {verdict.verdict}: {'; '.join(verdict.reasons)}"

@@ -40,13 +40,15 @@ class RunRow:
 
     Attributes:
         release: its release's name; empty where the row above has it. run: the run.
-        page: its report. compared: comparisons of the release with what was before it.
+        page: its report. compared: address of each comparison of the release with one that was
+            before it, and the name of that. name: of the release.
     """
 
     release: str
     run: RunSummary
     page: str
-    compared: tuple[Compared, ...]
+    compared: tuple[tuple[str, str], ...]
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ def choice_page(compared: Sequence[Compared]) -> str:
         home=_HOME,
         base=pair.base.name,
         new=pair.new.name,
-        compared=compared,
+        compared=wording.parts(compared),
     )
 
 
@@ -210,15 +212,18 @@ def _point_rows(shown: Shown) -> list[PointRow]:
 
 def _run_rows(catalogue: Catalogue) -> list[RunRow]:
     """The runs, those of the newest release first."""
-    compared: dict[int, list[Compared]] = {}
+    compared: dict[int, dict[str, str]] = {}
     for one in catalogue.compared:
-        compared.setdefault(one.pair.new.at, []).append(one)
+        base, new = one.pair.base, one.pair.new
+        page = addresses.comparison_page(base.address, new.address)
+        compared.setdefault(new.at, {})[page] = base.name
     return [
         RunRow(
             release=_name(release) if number == 0 else "",
             run=run,
             page=addresses.run_page(run.run_id),
-            compared=tuple(compared.get(release.at, ())) if number == 0 else (),
+            compared=tuple(compared.get(release.at, {}).items()) if number == 0 else (),
+            name=release.name,
         )
         for release in reversed(catalogue.releases)
         for number, run in enumerate(release.runs)

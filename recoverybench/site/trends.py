@@ -119,6 +119,7 @@ class Pair:
         base, new: the releases.
         runs: ids of the runs of either side.
         environment: as `Trend`. part: its name among several of these releases.
+        key: of one of the cells; machine and settings are those of all of them.
     """
 
     base: Release
@@ -126,6 +127,7 @@ class Pair:
     runs: tuple[tuple[str, ...], tuple[str, ...]]
     environment: str | None
     part: str
+    key: Key
 
 
 def releases_of(runs: Iterable[RunSummary]) -> list[Release]:
@@ -185,7 +187,7 @@ def pair_of(base: Point, new: Point, environment: str | None) -> Pair:
     key = new.key
     part = addresses.part_name([key.machine, key.settings, environment])
     runs = (_alike(base.release, key), _alike(new.release, key))
-    return Pair(base.release, new.release, runs, environment, part)
+    return Pair(base.release, new.release, runs, environment, part, key)
 
 
 def _alike(release: Release, key: Key) -> tuple[str, ...]:

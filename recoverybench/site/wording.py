@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from recoverybench.cells import FACTORS
+from recoverybench.compare.key import Key
 from recoverybench.labels import FACTOR_NAMES, NONE, factor_value, seconds
 from recoverybench.site.catalogue import Catalogue, Change, Shown, Step
-from recoverybench.site.trends import Line, Point, Release, Trend
+from recoverybench.site.comparisons import Compared
+from recoverybench.site.releases import natural
+from recoverybench.site.trends import Point, Release, Trend
 from recoverybench.site.verdicts import BETTER, WORSE
 from recoverybench.stats import Survival
 
@@ -54,9 +57,10 @@ def step_text(step: Step) -> str:
     )
 
 
-def change_text(change: Change) -> str:
-    """The same with the cell."""
-    return f"{change.shown.name}: {step_text(change.step)}"
+def cell_text(change: Change) -> str:
+    """The cell that changed, and under which conditions where it was measured under several."""
+    condition = conditions(change.shown.trend)[change.step.line]
+    return change.shown.name + (f" ({condition})" if condition else "")
 
 
 def factor_text(step: Step) -> str:
@@ -69,21 +73,37 @@ def conditions(trend: Trend) -> list[str]:
     """What tells the lines of a trend from one another, a phrase each; one line has none."""
     if len(trend.lines) == 1:
         return [""]
-    each = [_properties(line) for line in trend.lines]
+    each = []
+    for line in trend.lines:
+        key = line.points[-1].key
+        files = None if key.workload is None else key.workload[:8]
+        factors = {FACTOR_NAMES[f]: factor_value(f, getattr(key.cell, f)) for f in FACTORS}
+        each.append({**_common(key), **factors, "the workload’s files": files})
+    return [text or "measured beside the others" for text in _told_apart(each)]
+
+
+def parts(compared: Sequence[Compared]) -> list[tuple[str, Compared]]:
+    """Several comparisons of two releases, each with what it is of."""
+    told = _told_apart([_common(one.pair.key) for one in compared])
+    named = [
+        (", ".join(filter(None, (one.pair.environment, text))) or "all other cells", one)
+        for text, one in zip(told, compared, strict=True)
+    ]
+    return sorted(named, key=lambda pair: (natural(pair[0]), pair[1].page))
+
+
+def _common(key: Key) -> dict[str, Any]:
+    return {**dict(key.machine), **dict(key.settings)}
+
+
+def _told_apart(each: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Of each of some properties by name, those in which they differ."""
     names = list(dict.fromkeys(name for one in each for name in one))
     differ = [n for n in names if len({str(one.get(n)) for one in each}) > 1]
     return [
         ", ".join(f"{n} {'unknown' if one.get(n) is None else one[n]}" for n in differ)
-        or "measured beside the others"
         for one in each
     ]
-
-
-def _properties(line: Line) -> dict[str, Any]:
-    key = line.points[-1].key
-    files = None if key.workload is None else key.workload[:8]
-    factors = {FACTOR_NAMES[f]: factor_value(f, getattr(key.cell, f)) for f in FACTORS}
-    return {**dict(key.machine), **dict(key.settings), **factors, "the workload’s files": files}
 
 
 def answer(catalogue: Catalogue) -> str:
@@ -135,7 +155,7 @@ def _some(changes: Sequence[Change], word: str) -> str:
     if len(changes) > _NAMED:
         return f"{word} in {len(changes)} cells"
     return f"{word} in " + " and ".join(
-        f"{c.shown.name} ({'; '.join(c.step.verdict.reasons[:1]).removeprefix('recovery ')})"
+        f"{cell_text(c)} ({'; '.join(c.step.verdict.reasons[:1]).removeprefix('recovery ')})"
         for c in changes
         if c.step.verdict is not None
     )
