@@ -198,6 +198,15 @@ def test_nothing_is_compared_across_machines(tmp_path: Path, quick: list[str]) -
     assert "usable cores 64" in page
 
 
+def test_a_comparison_begins_with_what_is_worse(tmp_path: Path, quick: list[str]) -> None:
+    put(tmp_path / "r", release(0, "0.1", 1.0, 1.0, 1.0))
+    put(tmp_path / "r", release(1, "0.2", 1.0, 1.5, 3.0))
+    publish(tmp_path / "r", tmp_path / "s")
+    page = (tmp_path / "s/compare/0.1..0.2.html").read_text()
+    heads = [page.index(f"<h2>{name}</h2>") for name in ("hot-spare", "restart", "elastic")]
+    assert heads == sorted(heads)
+
+
 def test_two_releases_on_two_machines_have_a_comparison_of_each(
     tmp_path: Path, quick: list[str]
 ) -> None:
@@ -238,6 +247,28 @@ def test_one_run_alone_is_a_site(tmp_path: Path, quick: list[str]) -> None:
     done = publish(tmp_path / "r", tmp_path / "s")
     assert (done.runs, done.releases, done.comparisons) == (1, 1, 0)
     assert "nothing yet to compare" in done.index.read_text()
+
+
+def test_a_run_that_has_just_begun_is_on_the_site(tmp_path: Path, quick: list[str]) -> None:
+    begun = dataclasses.replace(release(0, "0.1", 1.0, status="running"), trials=())
+    put(tmp_path / "r", begun)
+    done = publish(tmp_path / "r", tmp_path / "s")
+    assert done.runs == 1
+    assert "In 0.1 nothing is measured yet" in done.index.read_text()
+    assert index_of(done)["cells"] == []
+    put(tmp_path / "r", release(1, "0.0", 1.0))
+    assert (
+        "In 0.1 nothing is measured yet"
+        in publish(tmp_path / "r", tmp_path / "s").index.read_text()
+    )
+
+
+def test_a_name_that_is_no_text_is_shown(tmp_path: Path, quick: list[str]) -> None:
+    put(tmp_path / "r", release(0, "0.1", 1.0))
+    os.mkdir(os.fsencode(tmp_path / "r") + b"/\xff\xfe")
+    done = publish(tmp_path / "r", tmp_path / "s")
+    assert r"\udcff\udcfe" in done.index.read_text()
+    assert index_of(done)["skipped"][0]["directory"] == "\udcff\udcfe"
 
 
 def test_unlabelled_runs_stand_for_themselves(tmp_path: Path, quick: list[str]) -> None:

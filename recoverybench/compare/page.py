@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+
 from recoverybench.compare import words
 from recoverybench.compare.forest import forest
-from recoverybench.compare.model import Comparison
+from recoverybench.compare.model import CellComparison, Comparison
+from recoverybench.compare.words import VERDICTS
 from recoverybench.web.templating import render
 
 
@@ -14,6 +18,8 @@ def to_html(comparison: Comparison, *, home: str | None = None) -> str:
     Args:
         comparison: what is shown. home: address of the first page of the site that it is on.
     """
+    ordered = sorted(comparison.cells, key=_worst_first)
+    comparison = dataclasses.replace(comparison, cells=tuple(ordered))
     return render(
         "compare/compare.html.j2",
         home=home,
@@ -30,3 +36,10 @@ def to_html(comparison: Comparison, *, home: str | None = None) -> str:
         basis=words.basis(comparison),
         skipped=(*comparison.base.skipped, *comparison.new.skipped),
     )
+
+
+def _worst_first(cell: CellComparison) -> tuple[int, float]:
+    """What is worse comes first, and of that what grew most."""
+    found = cell.rows[0].effect
+    ratio = found.ratio if found is not None and found.ratio is not None else math.inf
+    return VERDICTS.index(cell.verdict), -ratio

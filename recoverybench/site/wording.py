@@ -134,12 +134,10 @@ def _became(changes: Sequence[Change]) -> str:
 
 def latest(release: Release, shown: Iterable[Shown]) -> str:
     """How long recovery took in a release, over these cells."""
-    found = [
-        point.recovery
-        for one in shown
-        for point in one.trend.points
-        if point.release.at == release.at and point.recovery is not None
-    ]
+    points = [p for one in shown for p in one.trend.points if p.release.at == release.at]
+    if not points:
+        return f"In {release.name} nothing is measured yet."
+    found = [point.recovery for point in points if point.recovery is not None]
     if not found:
         return f"In {release.name} no trial recovered."
     found.sort(key=lambda recovery: recovery.median or recovery.bound or 0.0)
