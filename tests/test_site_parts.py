@@ -82,7 +82,9 @@ def test_versions_are_in_their_own_order(ordered: list[str]) -> None:
     assert sorted(ordered, key=lambda label: known[label] or ()) == ordered
 
 
-@pytest.mark.parametrize("label", ["main", "nightly", "4c463fd0", "", "jax-0.9", "1" * 40])
+@pytest.mark.parametrize(
+    "label", ["main", "nightly", "4c463fd0", "123456", "1e10", "20260301", "", "jax-0.9", "1" * 40]
+)
 def test_what_is_no_version_is_none(label: str) -> None:
     assert version_of(label) is None
 
@@ -108,6 +110,11 @@ def test_a_release_of_an_old_line_does_not_come_last() -> None:
 def test_what_has_no_version_is_where_it_was_measured() -> None:
     items = [_dated("first", 0), _dated("0.9", 1), _dated("nightly", 3), _dated("0.10", 5)]
     assert _labels(*items, _dated("main", 7)) == ["first", "0.9", "nightly", "0.10", "main"]
+
+
+def test_a_digest_that_looks_like_a_number_is_none() -> None:
+    items = [_dated("0.9", 1), _dated("123456", 2), _dated("1e10", 3), _dated("0.10", 4)]
+    assert _labels(*items) == ["0.9", "123456", "1e10", "0.10"]
 
 
 @given(

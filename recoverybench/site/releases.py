@@ -29,6 +29,11 @@ _RELEASED: Final = 5
 _DIGITS: Final = 18
 """Of a number in a label: a longer one is none that anybody counts by."""
 
+_COUNTED: Final = 4
+"""Digits of a whole number up to which it is a version: a longer one is the beginning of a commit's
+digest, a date or the number of a build.
+"""
+
 Version = tuple[tuple[int, ...], int, int, tuple[tuple[int, int, str], ...]]
 
 
@@ -43,6 +48,8 @@ def version_of(label: str) -> Version | None:
         return None
     numbers = found["numbers"].split(".")
     if max(len(n) for n in (*numbers, found["stage_number"] or "")) > _DIGITS:
+        return None
+    if len(numbers) == 1 and len(numbers[0]) > _COUNTED:
         return None
     release = [int(number) for number in numbers]
     while len(release) > 1 and release[-1] == 0:
