@@ -88,6 +88,7 @@ PURE = (
     "recoverybench.records",
     "recoverybench.stats",
     "recoverybench.stats.intervals",
+    "recoverybench.stats.optimum",
     "recoverybench.stats.summary",
     "recoverybench.stats.survival",
     "recoverybench.trace.build",

@@ -100,7 +100,8 @@ def read_losses(run: Path, trial: TrialRecord) -> Losses | None:
         return Losses((), (), {}, f"its journals cannot be read: {_brief(error, run)}")
     earlier = max((t for t in struck if t < trial.t_inject), default=None)
     later = min((t for t in struck if t > trial.t_inject), default=None)
-    before, after = [], []
+    before: list[Point] = []
+    after: list[Point] = []
     for point in points:
         if trial.soak is not None and earlier is not None and point.t <= earlier:
             continue

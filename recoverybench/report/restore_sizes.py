@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from recoverybench.cells import Cell
 from recoverybench.labels import seconds
 from recoverybench.records import TrialRecord
 from recoverybench.report.figures import MOST_DOTS
@@ -97,10 +98,20 @@ def _series(rows: Sequence[Row]) -> list[tuple[int, list[_Point]]]:
     for row in rows:
         for trial in row.trials:
             taken = trial.phases.get("restore")
-            if trial.outcome == "recovered" and (trial.restore_bytes or 0) > 0 and taken:
-                workers = trial.workers or int(row.cell.topology.partition("x")[0])
+            workers = trial.workers or _workers(row.cell)
+            if trial.outcome != "recovered" or workers is None:
+                continue
+            if (trial.restore_bytes or 0) > 0 and taken is not None and taken > 0:
                 series[workers].append(_Point(trial.restore_bytes or 0, taken, row, trial))
     return sorted(series.items())
+
+
+def _workers(cell: Cell) -> int | None:
+    """As its topology says; None: that is none that is known here."""
+    try:
+        return cell.mesh.workers
+    except ValueError:
+        return None
 
 
 def _alike(points: Sequence[_Point]) -> list[list[_Point]]:
