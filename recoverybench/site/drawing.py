@@ -166,6 +166,11 @@ def _axes(frame: Frame, releases: Sequence[int], lines: Sequence[Sequence[Point]
             f'<text x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end" class="tick">'
             f"{_tick_text(tick)}</text>"
         )
+        if frame.width > _WIDE:  # it is scrolled, and begins at its end
+            parts.append(
+                f'<text x="{right}" y="{y - 5:.1f}" text-anchor="end" class="tick">'
+                f"{_tick_text(tick)}</text>"
+            )
     names = {p.release.at: p.release.name for line in lines for p in line}
     last_at = len(releases) - 1
     labels = []
