@@ -69,6 +69,12 @@ class Roster:
         last = max((begun[m.rank] for m in self.ranks() if m.rank is not None), default=0)
         return [m for m in self.ranks() if m.rank is not None and begun[m.rank] < last]
 
+    def standing_still(self) -> bool:
+        """The watchdog has seen that no rank of this generation completes a step any more."""
+        return any(
+            e.mechanism == "watchdog" for e in self.evidence if e.generation == self.generation
+        )
+
     def progress(self) -> tuple[int, ...]:
         """The last step that every rank has completed."""
         return self._board.steps()

@@ -62,12 +62,14 @@ class Elastic(Strategy):
         """
         # An error in a survivor may be here before the exit that explains it; a worker that is
         # stopped never exits at all, it only fails to answer; and one that is stuck answers,
-        # and has not begun the step in which the others wait for it.
+        # and has not begun the step in which the others wait for it. Where it is an error that
+        # ended the generation, one that has not begun the step is only late to meet it: a loss
+        # that is no number is everybody's.
         # Probing takes a millisecond where all are well, and shows who else is just ending.
         silent = job.unresponsive()
         dead = job.dead()
         stuck = [] if dead else silent
-        if not dead and not stuck:
+        if not dead and not stuck and job.standing_still():
             # One that has caught an exception is not stuck: it waits to be called back.
             stuck = [m for m in job.laggards() if m.failed is None]
         stuck += [m for m in job.ranks() if m.stuck and m.alive and m not in stuck]

@@ -205,13 +205,13 @@ def test_only_who_is_stuck_is_replaced(run: Run, fault: str) -> None:
 
 @pytest.mark.parametrize("fault", ["raise:MemoryError", "async-exception", "nan", "oom:rlimit"])
 def test_who_catches_an_exception_keeps_its_process(run: Run, fault: str) -> None:
-    """But for the one that broke: it may be taken for stuck while the others still wait for it.
+    """A loss that is no number breaks all alike, and nobody is ended for being the last to see it.
 
-    A loss that is no number breaks all alike; on a busy machine one that is late counts as stuck.
+    One that raised alone may be, if the watchdog speaks first: the others wait for it meanwhile.
     """
     record = trial(run, fault, "hot-spare")
     replaced = {int(worker) for worker, pids in record.pids.items() if len(pids) > 1}
-    assert len(replaced) <= 1 if fault == "nan" else replaced <= {record.victim}
+    assert replaced == set() if fault == "nan" else replaced <= {record.victim}
 
 
 @pytest.mark.parametrize("fault", DAMAGED)
