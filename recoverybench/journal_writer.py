@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,16 @@ class Journal:
         path: file to create or append to.
         worker: the worker it speaks for; None for the supervisor.
         attempt: incarnation of that worker.
+
+    Attributes:
+        around: what every span is in besides: a profiler has it see the name; None: nothing.
     """
 
     def __init__(self, path: Path, worker: int | None, attempt: int) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._worker = worker
         self._attempt = attempt
+        self.around: Callable[[str], AbstractContextManager[object]] | None = None
         self._generation: int | None = None if worker is None else 0
         self._head()
         self.log(
@@ -85,7 +89,8 @@ class Journal:
         """Log what happens inside as a span, also when it raises."""
         t0 = time.monotonic_ns()
         try:
-            yield
+            with nullcontext() if self.around is None else self.around(name):
+                yield
         finally:
             self.log("span", name=name, t0=t0)
 

@@ -59,6 +59,10 @@ OWNER_VARIABLE = "RECOVERYBENCH_OWNER"
 """Environment variable of everything that a supervisor starts: its ``pid-starttime``."""
 
 
+PROFILE_PREFIX = "recoverybench: "
+"""What our own names in a profiler's trace begin with."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobSpec:
     """Everything about a job that no recovery changes.
@@ -88,6 +92,8 @@ class JobSpec:
         checkpoint: the fields of `CheckpointOptions`; None: as Orbax does it by itself.
         controller: the fields of a `Controller`, where one process drives all devices and the
             workers are slices; None: each worker is a process.
+        profile: directory for a profiler's traces of each restore and first step; None: none is
+            made.
     """
 
     workload: str
@@ -121,6 +127,7 @@ class JobSpec:
     board: str
     checkpoint: dict[str, Any] | None = None
     controller: dict[str, Any] | None = None
+    profile: str | None = None
 
     @property
     def processes(self) -> int:

@@ -200,6 +200,7 @@ class TrialRecord:
             workers. save_s: median time from where a save was begun to where it was durable.
         block, position: which block of trials it belonged to, and its place there, both from 0:
             the first trial of a block is the one at position 0. None (old records): not known.
+        profiled: the recovery ran under a profiler, which takes time: it is in no statistic.
     """
 
     trial: str
@@ -253,6 +254,7 @@ class TrialRecord:
     save_s: float | None = None
     block: int | None = None
     position: int | None = None
+    profiled: bool = False
 
     @property
     def restore_fraction(self) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """Version of `run.json` and of a trial record; its history stands in `results/store.py`."""
 
 JOURNAL_SCHEMA: Final = 1
@@ -104,6 +104,7 @@ WORKER_EVENTS: Final = (
     "compile_cache",  # `function`, `status`
     "error",  # `mechanism`, `type`, `message`
     "assigned",  # a standby has been given a rank: `slot`, `rank`
+    "profile",  # `state` (begun|kept|failed|warned), `problem`: of a profiled trial
     "suspended",  # `step`: it is saved after a notice, and training has stopped
     "done",  # the last step is completed and what had to be saved is saved
 )

@@ -55,6 +55,7 @@ LATER = {
     "preemption_save",
     "stopped",
     "soak",
+    "profiled",
 }
 """Fields that records of 0.1.0 do not have."""
 

@@ -51,6 +51,8 @@ V3_TRIAL = dict.fromkeys(
 )
 V3_RUN: dict[str, Any] = {"environments": {}, "workloads": {}, "ended": {}}
 V3_SUITE = {"precision": None, "budget_s": None}
+V4_TRIAL = {"profiled": False}
+V4_SUITE = {"profile": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,17 +67,22 @@ class Added:
 
 
 V1 = Added(
-    V2_CELL | V3_CELL, V2_TRIAL | V3_TRIAL, V2_VERIFY, {"unsupported": []} | V3_SUITE, V3_RUN
+    V2_CELL | V3_CELL,
+    V2_TRIAL | V3_TRIAL | V4_TRIAL,
+    V2_VERIFY,
+    {"unsupported": []} | V3_SUITE | V4_SUITE,
+    V3_RUN,
 )
-V2 = Added(V3_CELL, V3_TRIAL, {}, V3_SUITE, V3_RUN)
-LATER = {"block": None, "position": None}
+V2 = Added(V3_CELL, V3_TRIAL | V4_TRIAL, {}, V3_SUITE | V4_SUITE, V3_RUN)
+LATER = {"block": None, "position": None} | V4_TRIAL
 """Of version 2, with all that its last files had."""
 VERSIONS = {
     "v1": V1,
     "v2": V2,
-    "v2-later": Added({"environment": None}, LATER, {}, V3_SUITE, V3_RUN),
-    "v2-command": Added(V3_CELL, LATER, {}, V3_SUITE, V3_RUN),
-    "v3": Added({}, {}, {}, {}, {}),
+    "v2-later": Added({"environment": None}, LATER, {}, V3_SUITE | V4_SUITE, V3_RUN),
+    "v2-command": Added(V3_CELL, LATER, {}, V3_SUITE | V4_SUITE, V3_RUN),
+    "v3": Added({}, V4_TRIAL, {}, V4_SUITE, {}),
+    "v4": Added({}, {}, {}, {}, {}),
 }
 
 
@@ -109,7 +116,7 @@ def test_a_record_is_what_the_present_code_would_make_of_it(sample: str) -> None
     run = load(SAMPLES / sample)
     assert run.trials and not run.dropped
     expected = [wanted(old, VERSIONS[sample]) for old in lines(sample)]
-    assert [plain(trial) for trial in run.trials] == expected
+    assert [plain(trial) for trial in (*run.trials, *run.profiled)] == expected
     fields = {f.name for f in dataclasses.fields(TrialRecord)}
     assert all(one.keys() == fields for one in expected)
     assert len(run.frame()) == len(run.trials)

@@ -43,7 +43,7 @@ RANKS = (
     ("plan", "analysis"),
     ("results",),
     ("web",),
-    ("stats", "soaks", "damage", "reads", "blocks", "effects", "pieces"),
+    ("profiles", "stats", "soaks", "damage", "reads", "blocks", "effects", "pieces"),
     ("report", "terminal", "trace"),
     ("compare",),
     ("site",),

@@ -29,9 +29,10 @@ from recoverybench.analysis.verify import Reference
 from recoverybench.campaign import cache, interrupts
 from recoverybench.campaign.bench import Bench, worker_environment
 from recoverybench.campaign.cache import Keys
-from recoverybench.campaign.design import Place, ended, next_places
+from recoverybench.campaign.design import Place, ended, next_places, profile_places
 from recoverybench.campaign.fingerprints import fingerprints
 from recoverybench.campaign.fit import check_fit
+from recoverybench.campaign.profiled import profilable
 from recoverybench.campaign.reference import reference_for
 from recoverybench.campaign.trial import Directories, Plan, parts, run_job
 from recoverybench.cells import Cell
@@ -44,6 +45,7 @@ from recoverybench.faults._soak import Soak
 from recoverybench.labels import cell_label, varying_factors
 from recoverybench.plan import catalogue
 from recoverybench.plan.suite import DEFAULT_SUITE, Overrides, Suite, load_suite
+from recoverybench.profiles.summarise import summarise
 from recoverybench.records import TrialRecord
 from recoverybench.results import store as results
 from recoverybench.results.store import Run, RunDir, replace_file
@@ -224,6 +226,7 @@ def plan_of(suite: Suite, place: Place, trial: str) -> Plan:
         deadline_s=suite.deadline_s,
         block=place.block,
         position=place.position,
+        profiled=place.profiled,
     )
 
 
@@ -331,6 +334,12 @@ class Campaign:
                 break
         ends = ended(self.suite, self.records, over=self.suite.budget_s is not None)
         self.run.info = dataclasses.replace(self.run.info, ended=ends)
+        cells = profilable(self.suite, self.listener.note)
+        for place in profile_places(self.suite, self.records, cells):
+            plan = self._plan(place)
+            self.listener.trial(f"{cell_label(plan.cell, vary)}, profiled", plan.rep, index)
+            yield plan
+            index += 1
 
     def _over(self) -> bool:
         """Whether the time that the suite has is used up; that of earlier sessions counts."""
@@ -345,15 +354,15 @@ class Campaign:
 
     def _one(self, plan: Plan, keys: Keys, made: Reference | HarnessError) -> None:
         journals, logs = self.run.trial_dirs(plan.trial)
+        profiles = self.run.profile_dir(plan.trial).absolute() if plan.profiled else None
         load, memory = machine.load_average(), machine.memory_available_bytes()
         started = time.monotonic()
         reference = made if isinstance(made, Reference) else None
         try:
             if isinstance(made, HarnessError):
                 raise made
-            problem = run_job(
-                plan, self.bench, keys, Directories(journals, logs), self.listener.phase
-            )
+            where = Directories(journals, logs, profiles)
+            problem = run_job(plan, self.bench, keys, where, self.listener.phase)
         except HarnessError as error:
             problem = str(error)
         fault, strategy = parts(plan.cell)
@@ -374,13 +383,20 @@ class Campaign:
             harmless=fault.harmless,
             harness={"problem": problem} if problem else {},
         )
+        if profiles is not None:
+            self.listener.phase("summarise the profiles")
+            summarise(self.run.path, plan.trial)
         for record in records:
             self._keep(record, plan)
 
     def _keep(self, record: TrialRecord, plan: Plan) -> None:
         victim = plan.victim if record.victim is None else record.victim
         record = dataclasses.replace(
-            record, victim=victim, block=plan.block, position=plan.position
+            record,
+            victim=victim,
+            block=plan.block,
+            position=plan.position,
+            profiled=plan.profiled,
         )
         self.run.append(record)
         self.records.append(record)

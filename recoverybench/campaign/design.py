@@ -2,7 +2,8 @@
 
 Trials come in blocks, each cell that has not enough yet once a block, in an order that the
 suite's seed draws anew for each block: a slow drift of the machine, and whatever one trial
-leaves behind for the next, falls on all cells alike.
+leaves behind for the next, falls on all cells alike. Trials under a profiler come last, one a
+cell, and nothing here is concluded from them.
 
 Everything here follows from the suite and the records, and from no clock: a campaign that was
 cut off anywhere and goes on runs the same trials in the same order as one that was not.
@@ -39,12 +40,14 @@ class Place:
     Attributes:
         cell: what is run. rep: repetition in that cell, from 0.
         block, position: see `TrialRecord`.
+        profiled: under a profiler.
     """
 
     cell: Cell
     rep: int
     block: int
     position: int
+    profiled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ def next_places(suite: Suite, records: Sequence[TrialRecord]) -> list[Place]:
         suite: what is run.
         records: of finished trials, in any order.
     """
+    records = _measured(records)
     begun = max((_block(record) for record in records), default=-1)
     for block in (begun, begun + 1):
         if block < 0:
@@ -109,6 +113,30 @@ def next_places(suite: Suite, records: Sequence[TrialRecord]) -> list[Place]:
     return []
 
 
+def profile_places(
+    suite: Suite, records: Sequence[TrialRecord], cells: Iterable[Cell]
+) -> list[Place]:
+    """The trials under a profiler that are left to run: one of each of these cells, as a block of
+    their own behind the last one. Each is the first trial of its cell over again, with its seed
+    and its victim.
+
+    Args:
+        suite, records: as for `next_places`.
+        cells: those that can be profiled.
+    """
+    done = {record.cell for record in records if record.profiled}
+    block = 1 + max((_block(record) for record in _measured(records)), default=-1)
+    order = list(cells)
+    random.Random(f"{suite.seed}/profile").shuffle(order)
+    places = [Place(cell, 0, block, i, profiled=True) for i, cell in enumerate(order)]
+    return [place for place in places if place.cell not in done]
+
+
+def _measured(records: Iterable[TrialRecord]) -> list[TrialRecord]:
+    """Those without a profiler."""
+    return [record for record in records if not record.profiled]
+
+
 def ended(suite: Suite, records: Sequence[TrialRecord], *, over: bool) -> dict[str, str]:
     """Why each cell that gets no more trials gets none: its key -> the reason.
 
@@ -121,7 +149,7 @@ def ended(suite: Suite, records: Sequence[TrialRecord], *, over: bool) -> dict[s
         median is known as well as was asked for), ``unreached`` (its median lies beyond the
         deadline) or ``budget`` (the time was used up first).
     """
-    known = known_of(suite.cells, records)
+    known = known_of(suite.cells, _measured(records))
     rest = "budget" if over else None
     found = {cell.key: _enough(suite, known[cell]) or rest for cell in suite.cells}
     return {key: reason for key, reason in found.items() if reason is not None}

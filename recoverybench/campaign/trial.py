@@ -50,6 +50,7 @@ class Plan:
         job_seed: of the parameters and the data. steps: length of the job.
         data: the text, or None. deadline_s: from the injection on.
         block, position: where it stands in the design, see `TrialRecord`.
+        profiled: its restores and first steps run under a profiler.
     """
 
     trial: str
@@ -63,14 +64,20 @@ class Plan:
     deadline_s: float
     block: int = 0
     position: int = 0
+    profiled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Directories:
-    """Where a trial writes: directories that exist."""
+    """Where a trial writes: directories that exist.
+
+    Attributes:
+        journals, logs: of its processes. profiles: of a profiled trial.
+    """
 
     journals: Path
     logs: Path
+    profiles: Path | None = None
 
 
 def run_job(
@@ -168,6 +175,7 @@ def _spec(
         journals=str(place.journals),
         board=str(directory / "board"),
         checkpoint=checkpoints.resolved(cell.checkpoint),
+        profile=None if place.profiles is None else str(place.profiles),
     )
 
 

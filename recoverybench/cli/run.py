@@ -84,6 +84,12 @@ def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="T",
     help="How long to go on, as in 10m; without --trials, as if they were auto.",
 )
+@click.option(
+    "--profile",
+    is_flag=True,
+    default=None,
+    help="One trial more of each cell, under a profiler, which counts in no statistic.",
+)
 @click.option("--steps", metavar="N", help="Length of the job, in steps.")
 @click.option("--seed", metavar="N", help="Of parameters, data order and victims.")
 @click.option("--deadline", metavar="T", help="From the injection on; then a trial is a timeout.")
@@ -128,6 +134,8 @@ def command(suite: str | None, quiet: bool, strict: bool, output: str, **options
     check_new(options["report"], "--report")
     whole = results.whole_trials(begun.trials) if begun is not None else ()
     total = resolved.trials * len(resolved.cells) - len(whole)
+    if resolved.profile:
+        total += len(resolved.cells) - (len(begun.profiled) if begun is not None else 0)
     at_most = resolved.precision is not None or resolved.budget_s is not None
     spent_s = begun.info.wall_s if begun is not None else 0.0
     left_s = None if resolved.budget_s is None else resolved.budget_s - spent_s
@@ -147,7 +155,10 @@ def _overrides(options: dict[str, Any]) -> Overrides:
     factors |= _commands(options["command"], options["patterns"], factors)
     plain = {
         name: options[name]
-        for name in ("trials", "precision", "budget", "steps", "seed", "deadline", "data")
+        for name in (
+            *("trials", "precision", "budget", "steps", "seed", "deadline", "data"),
+            "profile",
+        )
     }
     return Overrides(**factors, **plain)
 

@@ -43,5 +43,6 @@ def command(run: Path, trial: str | None, output: str) -> None:
 
 def _plain(run: Run) -> dict[str, Any]:
     """A run as plain JSON data: what run.json holds, and every trial's record."""
-    trials = [record.as_dict() for record in run.trials]
-    return {**run.info.as_dict(), "dropped_lines": run.dropped, "trials": trials}
+    plain = run.info.as_dict() | {"dropped_lines": run.dropped}
+    plain["trials"] = [record.as_dict() for record in run.trials]
+    return plain | {"profiled": [record.as_dict() for record in run.profiled]}

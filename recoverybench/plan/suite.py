@@ -7,6 +7,7 @@ description = "one worker dies; three strategies bring it back"
 trials = 3            # of each cell; "auto": until each median is known to `precision`
 precision = "10%"     # optional, with "auto": of the median
 budget = "10m"        # optional: no trial is begun after that long
+profile = true        # optional: one trial more of each cell, under a profiler
 seed = 0
 deadline = "60s"      # after it, a trial is a timeout
 steps = 45            # length of the job
@@ -55,6 +56,7 @@ _SUITE_KEYS = (
     "trials",
     "precision",
     "budget",
+    "profile",
     "seed",
     "deadline",
     "steps",
@@ -81,6 +83,8 @@ class Suite:
         unsupported: cells that cannot be measured here, each with the reason; not run.
         source: the file it came from, for people; in no comparison.
         data: the text to train on, or None for the workload's own.
+        profile: each cell gets one trial more, which runs under a profiler and is in no
+            statistic; the budget is not for these.
     """
 
     name: str
@@ -95,6 +99,7 @@ class Suite:
     unsupported: tuple[tuple[Cell, str], ...] = ()
     precision: float | None = None
     budget_s: float | None = None
+    profile: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -151,6 +156,7 @@ class Overrides:
     trials: str | int | None = None
     precision: str | float | None = None
     budget: str | float | None = None
+    profile: bool | None = None
     seed: str | int | None = None
     deadline: str | float | None = None
     steps: str | int | None = None
@@ -251,6 +257,7 @@ def _resolve(
         trials=amount.trials,
         precision=amount.precision,
         budget_s=amount.budget_s,
+        profile=_read_flag(*lookup("profile", False)),
         seed=read_integer(*lookup("seed", 0), 0),
         deadline_s=parse_duration(*lookup("deadline", "60s")),
         steps=steps,
@@ -297,6 +304,12 @@ def _read_name(value: object, where: str) -> str:
 def _read_text(value: object, where: str) -> str:
     if not isinstance(value, str) or "\n" in value:
         raise bad_value(where, value, "one line of text")
+    return value
+
+
+def _read_flag(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise bad_value(where, value, "true or false")
     return value
 
 

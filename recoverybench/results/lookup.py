@@ -22,7 +22,7 @@ def find_trial(run: Run, trial: str, *, option: str = "--trial") -> TrialRecord:
     Raises:
         UsageError: the run has no such trial, or it is a job with several injections.
     """
-    by_id = {record.trial: record for record in run.trials}
+    by_id = {record.trial: record for record in (*run.trials, *run.profiled)}
     wanted = trial if trial in by_id else _filled(trial)
     if wanted in by_id:
         return by_id[wanted]

@@ -47,16 +47,19 @@ class Run:
     """A run as read.
 
     Attributes:
-        info: `run.json`. trials: finished trials in the order in which they ended.
+        info: `run.json`. trials: finished trials in the order in which they ended: those that
+            statistics are made of.
         dropped: lines that do not count, those of earlier sessions included: half-written ones,
             and records of soaks that were cut off and measured again.
         path: its directory.
+        profiled: finished trials that ran under a profiler, which are in no statistic.
     """
 
     info: RunInfo
     trials: tuple[TrialRecord, ...]
     dropped: int
     path: Path
+    profiled: tuple[TrialRecord, ...] = ()
 
     @property
     def jobs(self) -> int:
@@ -83,8 +86,10 @@ def load(path: str | Path) -> Run:
     path = Path(path)
     info = _read_info(path)
     with _no_collections():
-        trials, cut = _read_trials(path)
-    return Run(info, trials, _count_aside(path) + cut, path)
+        every, cut = read_trials(path)
+    trials = tuple(record for record in every if not record.profiled)
+    profiled = tuple(record for record in every if record.profiled)
+    return Run(info, trials, _count_aside(path) + cut, path, profiled)
 
 
 def read_object(path: Path, kind: str, *, within: Path) -> dict[str, Any]:
@@ -175,8 +180,13 @@ def _read_info(path: Path) -> RunInfo:
     return info
 
 
-def _read_trials(path: Path) -> tuple[tuple[TrialRecord, ...], int]:
-    """The finished trials, and the lines that were cut off, 0 or 1."""
+def read_trials(path: Path) -> tuple[tuple[TrialRecord, ...], int]:
+    """All finished trials of the run in that directory, profiled ones included, and the lines that
+    were cut off, 0 or 1.
+
+    Raises:
+        UsageError: as `load`.
+    """
     trials: dict[str, TrialRecord] = {}
     cut, shown = 0, str(path / TRIALS)
     for number, line in enumerate(_lines(path / TRIALS, path), start=1):

@@ -22,6 +22,7 @@ from recoverybench.cells import Cell
 from recoverybench.external.kept import KeptCommand
 from recoverybench.external.losses import CommandReference
 from recoverybench.plan.suite import Suite
+from recoverybench.profiles.model import Operation, Part, Summary, WorkerProfile
 from recoverybench.records import (
     Evidence,
     Exit,
@@ -49,6 +50,11 @@ FILES: dict[str, tuple[str, tuple[type, ...]]] = {
         (Reference, CommandReference),
     ),
     "commands/NAME.json": ("One object, beside the command's own file.", (KeptCommand,)),
+    "profile/TRIAL/summary.json": (
+        "One object: what is in the traces of a profiled trial, with its `schema`. See "
+        "[profiles.md](profiles.md).",
+        (Summary, WorkerProfile, Part, Operation),
+    ),
 }
 """File of a run -> what it is, and the types that it is made of."""
 

@@ -14,6 +14,8 @@ History of the format (`SCHEMA_VERSION`, in run.json):
   (`restore_topology`, `checkpoint`, `page_cache`, `environment`), a suite has a `precision` and a
   `budget_s`, and run.json tells of `environments`, fingerprints of `workloads` and of what `ended`
   each cell. Every line of trials.jsonl and every other JSON file has a `schema` of its own.
+* 4: a suite may ask for a `profile`, records say whether they are `profiled`, and a profiled trial
+  has a summary, profile/<trial>/summary.json.
 
 Earlier versions are read through `results.migrations`, later ones are refused.
 
@@ -35,7 +37,7 @@ from pathlib import Path
 from recoverybench.errors import HarnessError, UsageError, bad_value, shorten
 from recoverybench.plan.suite import Suite
 from recoverybench.records import TrialRecord
-from recoverybench.results.reading import DROPPED, RUN, TRIALS, Run, load
+from recoverybench.results.reading import DROPPED, RUN, TRIALS, Run, load, read_trials
 from recoverybench.results.run_info import STATUSES, RunInfo, default_run_id, describe_run
 from recoverybench.vocabulary import SCHEMA_VERSION
 
@@ -92,7 +94,7 @@ class RunDir:
         """Opens a run that exists, to go on with the trials that it has not finished.
 
         Returns:
-            The run, with status ``running``, and its finished trials.
+            The run, with status ``running``, and its finished trials, profiled ones included.
 
         Raises:
             UsageError: it is no run, is being written by another process, or was made from a
@@ -110,14 +112,15 @@ class RunDir:
         try:
             run = load(path)
             _check_same(run.info.suite, suite, path)
-            cut = _cut_soak(run.trials)
+            trials, _ = read_trials(path)
+            cut = _cut_soak(trials)
             _set_aside(path, descriptor, cut)
         except BaseException:
             os.close(descriptor)
             raise
         resumed = cls(path, dataclasses.replace(run.info, status="running"), descriptor)
         resumed._write_info()
-        return resumed, run.trials[: len(run.trials) - cut]
+        return resumed, trials[: len(trials) - cut]
 
     def append(self, record: TrialRecord) -> None:
         """Adds one trial: one line, one write, on disk when this returns.
@@ -152,18 +155,22 @@ class RunDir:
 
         What an interrupted session left of the same trial is kept, as ``<trial>.cut-N``.
         """
-        made = []
-        for name in ("journal", "logs"):
-            path = self.path / name / trial
-            number = 1
-            while path.exists():
-                aside = path.with_name(f"{trial}.cut-{number}")
-                if not aside.exists():
-                    path.rename(aside)
-                number += 1
-            path.mkdir(parents=True)
-            made.append(path)
-        return made[0], made[1]
+        return self._new("journal", trial), self._new("logs", trial)
+
+    def profile_dir(self, trial: str) -> Path:
+        """A new directory for the profiles of one trial, likewise."""
+        return self._new("profile", trial)
+
+    def _new(self, name: str, trial: str) -> Path:
+        path = self.path / name / trial
+        number = 1
+        while path.exists():
+            aside = path.with_name(f"{trial}.cut-{number}")
+            if not aside.exists():
+                path.rename(aside)
+            number += 1
+        path.mkdir(parents=True)
+        return path
 
     def close(self) -> None:
         """Gives up the lock; may be called twice."""

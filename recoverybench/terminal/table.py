@@ -53,6 +53,9 @@ _LEGEND = "tear teardown, repl replace, rdv rendezvous, rest restore, comp compi
 
 _BEYOND = "trials that were not back at the deadline count in the medians; >: at least that"
 
+_MOST_IDS = 6
+"""Ids of trials that a line names."""
+
 _WIDE = 100
 """From this width on, columns have their full names."""
 
@@ -72,6 +75,7 @@ def run_table(run: Run, console: Console) -> None:
     if not summaries:
         console.print(plain("No trial has finished yet."))
         _print_unmeasured(run, console)
+        _print_profiled(run, console)
         return
     console.print(_constants(cells))
     console.print()
@@ -98,6 +102,7 @@ def run_table(run: Run, console: Console) -> None:
     for line in failures:
         console.print(line)
     _print_unmeasured(run, console)
+    _print_profiled(run, console)
 
 
 def _print_reads(run: Run, console: Console) -> None:
@@ -139,6 +144,19 @@ def _print_unmeasured(run: Run, console: Console) -> None:
     for reason, names in unmeasured(suite.cells, suite.unsupported).items():
         console.print(plain(", ".join(names), "bold"))
         console.print(plain(f"  unsupported: {reason}", "dim"))
+
+
+def _print_profiled(run: Run, console: Console) -> None:
+    """How many trials ran under a profiler, and where their traces are."""
+    if not run.profiled:
+        return
+    ids = [record.trial for record in run.profiled]
+    several = "trial" if len(ids) == 1 else "trials"
+    shown = ", ".join(ids[:_MOST_IDS]) + (" and more" if len(ids) > _MOST_IDS else "")
+    line = plain(f"{len(ids)} profiled {several}, in no number above ({shown}): ", "dim")
+    line.append(clean(str(run.path / "profile")))
+    console.print()
+    console.print(line, soft_wrap=True)
 
 
 def _heading(run: Run) -> Text:

@@ -11,6 +11,7 @@ from recoverybench.journal_writer import Journal
 from recoverybench.protocol import Board, JobSpec, Message, Place
 from recoverybench.worker import runtime, workload
 from recoverybench.worker.channel import Channel
+from recoverybench.worker.profiling import Profiler
 from recoverybench.worker.states.base import load_source
 from recoverybench.worker.steps import End, NonFinite, ReplicasDiffer
 from recoverybench.worker.training import Equipment, Generation
@@ -60,6 +61,7 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
             rejoin=spec.rejoin,
             preemption=spec.preemption_service,
         )
+    profiler = Profiler(None if spec.profile is None else Path(spec.profile), journal)
     with journal.span("load the workload"):
         equipment = Equipment(
             spec,
@@ -67,6 +69,7 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
             journal,
             Board(Path(spec.board), spec.most_workers),
             workload.load(spec.workload, spec.data),
+            profiler,
         )
         load_source(spec.state_source)
     channel.on_rejoin = runtime.let_go
@@ -93,6 +96,7 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
             since = time.monotonic_ns()
         else:
             mechanism, detail, since = ended
+            profiler.end()
             channel.send("failed", generation=place.generation, mechanism=mechanism, detail=detail)
             if not spec.rejoin:
                 return

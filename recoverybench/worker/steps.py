@@ -22,7 +22,7 @@ from recoverybench.journal_writer import Journal
 from recoverybench.protocol import Board, JobSpec, Place
 from recoverybench.worker.breakages import base as breakages
 from recoverybench.worker.channel import Channel
-from recoverybench.worker.data import Pipeline
+from recoverybench.worker.data import Batch, Pipeline
 from recoverybench.worker.held import Held
 from recoverybench.worker.program import Shardings
 from recoverybench.worker.states.base import Agree, StateSource
@@ -52,6 +52,7 @@ class Loop:
         source: keeps the state. agree: see `states.base.Agree`.
         running: called once the first step is completed.
         before_step: called before each step; a breakage may set it.
+        next_batch: gives the next batch. first_step_done: called when the first loss is there.
     """
 
     spec: JobSpec
@@ -68,6 +69,8 @@ class Loop:
     source: StateSource
     agree: Agree
     running: Callable[[], None]
+    next_batch: Callable[[], Batch]
+    first_step_done: Callable[[], None]
     before_step: Callable[[], None] = lambda: None
     _saves: int = 0
     _leaving: int | None = None
@@ -121,6 +124,7 @@ class Loop:
         t = time.monotonic_ns()
         if step == self.start + 1:
             self.journal.log("first_step", t)
+            self.first_step_done()
         bits = struct.pack(">f", loss).hex()
         self.journal.log("step", t, step=step, loss=loss, loss_bits=bits, samples=samples, t0=t0)
         self.board.complete(self.place.rank, step)
@@ -128,7 +132,7 @@ class Loop:
 
     def _advance(self) -> tuple[float, list[int]]:
         """One update; returns once the loss is on the host: (loss, this worker's sample ids)."""
-        batch = self.pipeline.next()
+        batch = self.next_batch()
         arrays = {
             name: jax.make_array_from_process_local_data(
                 self.places.rows, array, (self.pipeline.batch_size, *array.shape[1:])

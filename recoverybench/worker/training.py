@@ -24,6 +24,7 @@ from recoverybench.worker.channel import Channel
 from recoverybench.worker.data import Pipeline
 from recoverybench.worker.executables import Executables
 from recoverybench.worker.held import Held
+from recoverybench.worker.profiling import Profiler
 from recoverybench.worker.program import Program, Shardings
 from recoverybench.worker.states.base import Agree, Part, StateSource, open_source
 from recoverybench.worker.steps import End, Loop, hold_at
@@ -39,6 +40,7 @@ class Equipment:
         executables: (process index, topology) -> its functions.
         retired: coordination services of earlier generations that this process still hosts.
         keep: what a state source keeps in this process, on the host.
+        profiler: of this process.
     """
 
     spec: JobSpec
@@ -46,6 +48,7 @@ class Equipment:
     journal: Journal
     board: Board
     workload: Workload
+    profiler: Profiler
     executables: dict[tuple[int, Topology], Executables] = field(default_factory=dict)
     retired: list[Any] = field(default_factory=list)
     keep: dict[str, Any] = field(default_factory=dict)
@@ -106,7 +109,7 @@ class Generation:
     def run(self) -> End:
         """Train until the loop ends. Raises whatever a collective or the storage raises."""
         equipment, journal, spec = self._equipment, self._journal, self._equipment.spec
-        place = self._place
+        place, profiler = self._place, equipment.profiler
         topology = Topology.of(place.topology)
         with journal.span("open the input"):
             pipeline = equipment.pipeline(place.index, topology)
@@ -115,6 +118,7 @@ class Generation:
         self._await_everybody()
         places = Shardings.of(self._join())
         journal.log("rendezvous")
+        profiler.begin(place)
         if spec.agreement:
             self.agreement = Agreement(place, equipment.channel, journal)
         self.source = self._open_source()
@@ -135,7 +139,10 @@ class Generation:
             source=self.source,
             agree=self._agree,
             running=self._running,
+            next_batch=profiler.named("input", pipeline.next),
+            first_step_done=lambda: profiler.turn(None),
         )
+        profiler.turn("first_step")
         end = loop.run()
         if copy is not None:
             # Hashed only now: the copy was all that had to be made while the clock ran.
@@ -191,6 +198,7 @@ class Generation:
                 )
                 leaves = jax.block_until_ready(init(seed))
         journal.log("restored")
+        self._equipment.profiler.turn("verify")
         if step == 0:
             return leaves, 0, None
         with journal.span("verify"):
@@ -199,6 +207,7 @@ class Generation:
             return leaves, step, Held.of(names, leaves, copy=True)
 
     def _step_function(self, executables: Executables, places: Shardings) -> Any:
+        self._equipment.profiler.turn("compile")
         with self._journal.span("get the step function"):
             step_fn, status = executables.get(self._equipment.step_function, places)
         self._journal.log("compile_cache", function="step", status=status)
@@ -207,6 +216,7 @@ class Generation:
 
     def _running(self) -> None:
         equipment = self._equipment
+        equipment.profiler.end()  # before anybody counts on this worker's steps
         equipment.channel.send("running", generation=self._place.generation)
         while equipment.retired:  # everybody is in the new generation now
             runtime.retire(equipment.retired.pop())

@@ -2,9 +2,10 @@
 
 ``vN.py`` brings JSON data of version N to version N + 1. It has a pure function for every kind of
 file that changed with that step: `run` (run.json), `trial` (a line of trials.jsonl), `reference`
-(reference/KEY.json) and `command` (commands/NAME.json). Each takes data that it leaves alone and
-returns new data, in which what the older version did not have holds a value that says nothing:
-null, 0, false, an empty list, or the only setting that there was.
+(reference/KEY.json), `command` (commands/NAME.json) and `profile` (profile/TRIAL/summary.json).
+Each takes data that it leaves alone and returns new data, in which what the older version did not
+have holds a value that says nothing: null, 0, false, an empty list, or the only setting that there
+was.
 
 Before version 3 no line of trials.jsonl and no other JSON file said its version. One that does not
 say it is taken for version 1: a step adds what is missing, and never changes what is there.
@@ -19,7 +20,7 @@ from typing import Any, TypeGuard
 from recoverybench.errors import bad_value
 from recoverybench.vocabulary import SCHEMA_VERSION
 
-KINDS = ("run", "trial", "reference", "command")
+KINDS = ("run", "trial", "reference", "command", "profile")
 """What a file holds; also the name of the function that brings it one version further."""
 
 Data = dict[str, Any]

@@ -30,6 +30,7 @@ from recoverybench.worker.channel import Channel
 from recoverybench.worker.life import first_line
 from recoverybench.worker.pathways.attempt import SliceEquipment, SliceGeneration, mesh_of
 from recoverybench.worker.pathways.slices import Loss, manager_of, slices_of
+from recoverybench.worker.profiling import Profiler
 from recoverybench.worker.program import Shardings
 
 
@@ -45,6 +46,7 @@ def live(channel: Channel, journal: Journal, spec: JobSpec) -> None:
     _log_the_manager()
     with journal.span("configure JAX"):
         _configure(spec)
+    profiler = Profiler(None if spec.profile is None else Path(spec.profile), journal)
     with journal.span("load the workload"):
         equipment = SliceEquipment(
             dataclasses.replace(spec, topology=str(alone), workers=1, devices=alone.devices),
@@ -52,6 +54,7 @@ def live(channel: Channel, journal: Journal, spec: JobSpec) -> None:
             journal,
             Board(Path(spec.board), 1),
             workload.load(spec.workload, spec.data),
+            profiler,
         )
     with journal.span("open the backend"):
         slices = slices_of(jax.devices(), spec.workers)
@@ -192,6 +195,7 @@ class Run:
         """`on_elastic_event_callback`: let go of what the attempt still holds."""
         journal, attempt = self._journal, self._attempt
         assert attempt is not None
+        self._equipment.profiler.end()
         if attempt.source is not None:
             for problem in attempt.source.abandon():
                 _say(f"while draining the checkpoint manager: {problem}")

@@ -1,0 +1,1 @@
+"""What profiled trials say: where the time of a restore and of a first step went."""
