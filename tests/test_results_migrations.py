@@ -219,11 +219,11 @@ def test_a_run_of_an_older_version_goes_on_in_the_present_one(tmp_path: Path) ->
 
 
 def test_every_line_and_file_that_is_written_says_its_version() -> None:
-    record = load(SAMPLES / "v3").trials[0]
+    record = load(SAMPLES / "v4").trials[0]
     assert record_line(record).startswith(b'{"schema": %d, "trial": "0000"' % SCHEMA_VERSION)
-    assert all(line["schema"] == SCHEMA_VERSION for line in lines("v3"))
-    for path in (SAMPLES / "v3" / "reference").glob("*.json"):
+    assert all(line["schema"] == SCHEMA_VERSION for line in lines("v4"))
+    for path in (SAMPLES / "v4" / "reference").glob("*.json"):
         assert json.loads(path.read_text())["schema"] == SCHEMA_VERSION
-    for path in (SAMPLES / "v3" / "journal").glob("*/*.jsonl"):
+    for path in (SAMPLES / "v4" / "journal").glob("*/*.jsonl"):
         assert json.loads(path.read_text().splitlines()[0])["schema"] == 1
     assert record.verify is not None and type(record.verify) is Verification

@@ -21,7 +21,7 @@ from recoverybench.campaign.reference import load_reference
 from recoverybench.errors import HarnessError, UsageError
 from recoverybench.results.store import load
 
-SAMPLE = Path(__file__).parent / "samples" / "v3"
+SAMPLE = Path(__file__).parent / "samples" / "v4"
 HOSTILE = [
     "</script><script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -36,9 +36,11 @@ HOSTILE = [
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run of two real trials."""
+    """A run of two real trials; the sample has a profiled one behind them."""
     path = tmp_path / "results" / "run"
     shutil.copytree(SAMPLE, path)
+    *two, _ = (path / "trials.jsonl").read_bytes().splitlines(keepends=True)
+    (path / "trials.jsonl").write_bytes(b"".join(two))
     return path
 
 

@@ -39,7 +39,7 @@ def test_every_column_is_there() -> None:
 def test_every_key_of_a_real_run_is_there() -> None:
     """What is written has no field that the page does not have."""
     page = schema.markdown()
-    run = ROOT / "tests" / "samples" / "v3"
+    run = ROOT / "tests" / "samples" / "v4"
     files = [run / "run.json", *run.glob("reference/*.json")]
     texts = [path.read_text() for path in files] + [
         (run / "trials.jsonl").read_text().split("\n")[0]
@@ -82,6 +82,6 @@ def test_how_a_docstring_is_read() -> None:
 
 
 def test_what_is_public_works() -> None:
-    run = rb.load(str(ROOT / "tests" / "samples" / "v3"))
+    run = rb.load(str(ROOT / "tests" / "samples" / "v4"))
     assert len(run.trials) == len(run.frame()) == 2
     assert list(run.frame().columns) == list(dtypes())

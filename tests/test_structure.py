@@ -41,9 +41,9 @@ WORDS = ("errors", "vocabulary", "cells", "records", "labels", "visible")
 RANKS = (
     WORDS,
     ("plan", "analysis"),
-    ("results",),
+    ("results", "profiles"),
     ("web",),
-    ("profiles", "stats", "soaks", "damage", "reads", "blocks", "effects", "pieces"),
+    ("stats", "soaks", "damage", "reads", "blocks", "effects", "pieces"),
     ("report", "terminal", "trace"),
     ("compare",),
     ("site",),
