@@ -64,7 +64,8 @@ def _browser() -> Any:
 
     playwright = sync_playwright().start()
     browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-    atexit.register(lambda: (browser.close(), playwright.stop()))
+    atexit.register(playwright.stop)
+    atexit.register(browser.close)
     return browser
 
 

@@ -62,10 +62,18 @@ def packed(runs: Sequence[Run], rows: Sequence[Row]) -> Markup:
 
 def payload(runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Any]:
     """Everything that the page's scripts read, but the figures: see the module."""
-    trials = [(position, run, trial) for position, run in enumerate(runs) for trial in run.trials]
+    of_row = {(row.run, row.cell): row.index for row in rows}
+    measured = [(p, run, trial) for p, run in enumerate(runs) for trial in run.trials]
+    # Behind the others, where only those who look at one trial see them.
+    profiled = [
+        (p, run, trial)
+        for p, run in enumerate(runs)
+        for trial in run.profiled
+        if (p, trial.cell) in of_row
+    ]
+    trials = measured + profiled
     cells: dict[Cell, int] = {}
     of_cell = [cells.setdefault(trial.cell, len(cells)) for _, _, trial in trials]
-    of_row = {(row.run, row.cell): row.index for row in rows}
     return {
         "phases": PHASES,
         "shown_phases": SHOWN_PHASES,
@@ -76,7 +84,8 @@ def payload(runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Any]:
         "runs": [run.info.as_dict() for run in runs],
         "cells": [cell.as_dict() for cell in cells],
         "labels": [row.label for row in rows],
-        "count": len(trials),
+        "count": len(measured),
+        "all": len(trials),
         "run": [position for position, _, _ in trials],
         "cell": of_cell,
         "row": [of_row[position, trial.cell] for position, _, trial in trials],

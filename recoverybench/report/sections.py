@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from recoverybench.labels import (
+    NONE,
     OUTCOME_MEANING,
     PHASE_MEANING,
     fixed,
@@ -18,6 +19,7 @@ from recoverybench.report.costs_section import costs_section
 from recoverybench.report.detection import detection_figure, settings_tried
 from recoverybench.report.figures import phases_figure
 from recoverybench.report.losses import losses_section
+from recoverybench.report.profiles import profiles_section
 from recoverybench.report.prose import LIMITS, method, method_head
 from recoverybench.report.restore_sizes import restored, size_figure
 from recoverybench.report.restores import fraction_figure, restores
@@ -49,9 +51,9 @@ def _phases(material: Material) -> Section:
 
 
 def _cells(material: Material) -> Section:
-    return Section(
-        "cells", "All numbers", {"level": LEVEL, "constants": constants_of(material.runs)}
-    )
+    constants = constants_of(material.runs)
+    grown = any(row.grown != NONE for row in material.rows)
+    return Section("cells", "All numbers", {"level": LEVEL, "constants": constants, "grown": grown})
 
 
 def _outcomes(material: Material) -> Section:
@@ -149,6 +151,7 @@ def _data(material: Material) -> Section:
 
 _MAKERS: Final[tuple[Callable[[Material], Section | None], ...]] = (
     _phases,
+    profiles_section,
     _cells,
     _outcomes,
     _trials,

@@ -53,7 +53,7 @@ function fromHash() {
   try { hash = decodeURIComponent(location.hash.slice(1)); } catch { return; }
   if (hash.startsWith("trials=") && byId("trials")) chooseTrials(hash.slice(7));
   if (!hash.startsWith("trial=")) return;
-  for (let i = 0; i < data.count; i += 1) {
+  for (let i = 0; i < data.all; i += 1) {
     if (keyOf(i) !== hash.slice(6)) continue;
     show(i);
     byId("waterfall").scrollIntoView();

@@ -156,17 +156,18 @@ function fillCells() {
 
 function fillTrials(row) {
   ofRow = [];
-  for (let i = 0; i < data.count; i += 1) if (data.row[i] === row) ofRow.push(i);
+  for (let i = 0; i < data.all; i += 1) if (data.row[i] === row) ofRow.push(i);
   byId("trial").replaceChildren(...ofRow.map((i) => {
     const outcome = value("outcome", i);
     const time = value("recovery_s", i);
     const said = time == null ? data.outcomes[outcome] || words(outcome) : seconds(time);
-    return new Option(`${value("trial", i)} · ${said}`, String(i));
+    const profiled = value("profiled", i) ? " · profiled" : "";
+    return new Option(`${value("trial", i)} · ${said}${profiled}`, String(i));
   }));
 }
 
 function show(index) {
-  if (!(index >= 0 && index < data.count)) return;
+  if (!(index >= 0 && index < data.all)) return;
   const row = data.row[index];
   if (byId("cell").value !== String(row) || !ofRow.length) fillTrials(row);
   byId("cell").value = String(row);
