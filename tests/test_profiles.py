@@ -438,6 +438,10 @@ def test_statistics_see_the_others_alone(run: Path) -> None:
         (lambda d: d["profiles"][0]["parts"][0].update(name="x"), "parts[0].name = 'x'"),
         (lambda d: d["profiles"][0]["parts"][0]["split"].update(x=1.0), "split has 'x'"),
         (lambda d: d["profiles"][0]["parts"][0].update(seconds=-1.0), "has a negative time"),
+        (
+            lambda d: d["profiles"][0]["parts"][0]["operations"][0].update(kind="x"),
+            "parts[0].operations has the kind 'x'",
+        ),
         (lambda d: d.update(profiles=d["profiles"] * 2000), "more than 4096 entries"),
     ],
 )

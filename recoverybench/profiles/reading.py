@@ -126,6 +126,10 @@ def _problems(profile: WorkerProfile) -> Iterator[tuple[str, str]]:
             yield f".parts[{number}].name", f" = {part.name[:40]!r}: expected one of {PARTS}"
         if foreign := sorted(part.split.keys() - set(KINDS)):
             yield f".parts[{number}].split", f" has {foreign[0][:40]!r}: expected {KINDS}"
+        for operation in part.operations:
+            if operation.kind not in KINDS:
+                found = f" has the kind {operation.kind[:40]!r}: expected one of {KINDS}"
+                yield f".parts[{number}].operations", found
         seconds = [part.seconds, *part.split.values(), *part.spans.values()]
         if min(seconds) < -1e-6:
             yield f".parts[{number}]", " has a negative time"
