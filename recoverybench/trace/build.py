@@ -45,17 +45,18 @@ def _flows(
         return
     fault = _fault(record, journals, t)
     victim = _victim(record, t, processes)
-    (job if victim is None else processes[victim]).track(FAULT).slices.append(fault)
+    (job if victim is None else processes[victim]).track(FAULT, 0).slices.append(fault)
     noticed = []
     for evidence in sorted(record.detection_evidence, key=lambda e: e.after_s):
         if math.isfinite(evidence.after_s):
             seen = _noticed(record, evidence, t)
-            _observer(record, evidence, seen, processes).track(NOTICED).slices.append(seen)
-            noticed.append(seen)
-            yield Flow("injection to detection", (fault, seen))
+            _observer(record, evidence, seen, processes).track(NOTICED, 1).slices.append(seen)
+            if seen.start >= fault.start:
+                noticed.append(seen)
+                yield Flow("injection to detection", (fault, seen))
     acted = [_acted(record)] if "act" in record.milestones else []
     for act in acted:
-        _process((None, 0), record, processes).track(STRATEGY).slices.append(act)
+        _process((None, 0), record, processes).track(STRATEGY, 2).slices.append(act)
     restore = [one for one in job.tracks[PHASES].slices if one.name == phase_name("restore")][:1]
     steps = sorted([*noticed[:1], *acted, *restore], key=lambda one: one.start)
     if len(steps) > 1:

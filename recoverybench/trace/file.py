@@ -30,7 +30,7 @@ def write(trace: Mapping[str, Any], path: Path) -> Path:
         raise bad_value("--out", str(path), allowed) from None
     try:
         with file:
-            text = "".join(_lines(trace)).encode("ascii")
+            text = "".join(_lines(trace)).encode()
             # No time and no name in it: the same trace is the same file.
             zipped = path.suffix.lower() == ".gz"
             file.write(gzip.compress(text, mtime=0) if zipped else text)
@@ -41,11 +41,14 @@ def write(trace: Mapping[str, Any], path: Path) -> Path:
 
 
 def _lines(trace: Mapping[str, Any]) -> Iterator[str]:
-    """An event a line, so that it can be read and compared as text."""
+    """An event a line, so that it can be read and compared as text.
+
+    In UTF-8: some releases of Perfetto show the escape of a character, and not the character.
+    """
     head = {name: value for name, value in trace.items() if name != "traceEvents"}
-    yield json.dumps(head, allow_nan=False)[:-1] + ', "traceEvents": ['
+    yield json.dumps(head, allow_nan=False, ensure_ascii=False)[:-1] + ', "traceEvents": ['
     before = "\n"
     for event in trace["traceEvents"]:
-        yield before + json.dumps(event, allow_nan=False)
+        yield before + json.dumps(event, allow_nan=False, ensure_ascii=False)
         before = ",\n"
     yield "\n]}\n"

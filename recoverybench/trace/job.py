@@ -19,7 +19,7 @@ from recoverybench.labels import (
 from recoverybench.pieces import Piece, pieces, unfinished
 from recoverybench.records import TrialRecord
 from recoverybench.trace.journals import Journals
-from recoverybench.trace.model import Count, Instant, Process, Slice
+from recoverybench.trace.model import FARTHEST_NS, Count, Instant, Process, Slice
 
 PHASES, TRIAL, MILESTONES = "phases", "trial", "milestones"
 """Names of the job's tracks."""
@@ -84,7 +84,9 @@ def _extent(record: TrialRecord, processes: Iterable[Process]) -> tuple[int, int
             *(one.t for one in track.instants),
         )
     ]
-    if times:
+    median = sorted(times)[len(times) // 2] if times else 0
+    around = median if record.t_inject is None else record.t_inject
+    if times := [t for t in times if abs(t - around) <= FARTHEST_NS]:
         return min(times), max(times)
     return 0, round(record.wall_s * 1e9) if math.isfinite(record.wall_s) else 1
 

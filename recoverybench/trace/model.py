@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+FARTHEST_NS: Final = 10**17
+"""Three years: what is farther away from the injection is no time of this trial."""
 
 Owner = tuple[int | None, int]
 """A worker, or None for the supervisor, and its attempt."""
@@ -47,9 +50,13 @@ class Count:
 
 @dataclass(slots=True)
 class Track:
-    """One line below a process; slices that overlap without nesting get further lines."""
+    """One line below a process; slices that overlap without nesting get further lines.
+
+    `rank` orders what happens in the same microsecond: an arrow's beginning before its end.
+    """
 
     name: str
+    rank: int = 9
     slices: list[Slice] = field(default_factory=list)
     instants: list[Instant] = field(default_factory=list)
 
@@ -70,9 +77,9 @@ class Process:
     tracks: dict[str, Track] = field(default_factory=dict)
     counts: list[Count] = field(default_factory=list)
 
-    def track(self, name: str) -> Track:
+    def track(self, name: str, rank: int = 9) -> Track:
         """The track of this name, made where it is not there yet."""
-        return self.tracks.setdefault(name, Track(name))
+        return self.tracks.setdefault(name, Track(name, rank))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,20 +11,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from recoverybench.trace.lanes import Timed, nested
-from recoverybench.trace.model import Process, Slice, Trace, Track
+from recoverybench.trace.model import FARTHEST_NS, Process, Slice, Trace, Track
 from recoverybench.visible import clean
 
 JOB_PID: Final = 1
 """Id of what is no process: the job as a whole is shown as one."""
 NO_PID: Final = 2**22 + 1
 """The first id for processes whose own is not known; Linux has none so high."""
-
-FARTHEST_NS: Final = 10**17
-"""Three years: what is farther away from the injection is no time of this trial."""
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _LONGEST = 4096
@@ -41,10 +38,11 @@ def render(trace: Trace) -> dict[str, Any]:
     """
     times = _Times(trace)
     placed: dict[int, Event] = {}
-    events: list[Event] = []
+    ranked: list[tuple[int, Event]] = []
     for order, (pid, process) in enumerate(_pids(trace.processes)):
-        events += _process(process, pid, order, times, placed)
-    events = sorted(_with_flows(events, trace, placed), key=_order)
+        ranked += _process(process, pid, order, times, placed)
+    ranked.sort(key=_order)
+    events = list(_with_flows((event for _, event in ranked), trace, placed))
     origin = {
         "origin": "ts 0 is the first thing shown; times are whole microseconds, rounded down",
         "origin_clock": "CLOCK_MONOTONIC of the host, ns",
@@ -102,31 +100,27 @@ def _pids(processes: tuple[Process, ...]) -> Iterator[tuple[int, Process]]:
 
 def _process(
     process: Process, pid: int, order: int, times: _Times, placed: dict[int, Event]
-) -> Iterator[Event]:
-    yield _metadata("process_name", pid, 0, {"name": process.name})
-    yield _metadata("process_sort_index", pid, 0, {"sort_index": order})
+) -> Iterator[tuple[int, Event]]:
+    """The events of a process, each with the rank of its track."""
+    yield 0, _metadata("process_name", pid, 0, {"name": process.name})
+    yield 0, _metadata("process_sort_index", pid, 0, {"sort_index": order})
     if process.labels:
-        yield _metadata("process_labels", pid, 0, {"labels": ", ".join(process.labels)})
-    tid = 0
+        yield 0, _metadata("process_labels", pid, 0, {"labels": ", ".join(process.labels)})
+    tid = JOB_PID  # a thread with its process's id is called the main thread
     for track in process.tracks.values():
         for line in _lines(track, times):
             tid += 1
-            yield _metadata("thread_name", pid, tid, {"name": track.name})
-            yield _metadata("thread_sort_index", pid, tid, {"sort_index": tid})
+            yield 0, _metadata("thread_name", pid, tid, {"name": track.name})
+            yield 0, _metadata("thread_sort_index", pid, tid, {"sort_index": tid})
             for event, source in line:
                 event |= {"pid": pid, "tid": tid}
                 if source is not None:
                     placed[id(source)] = event
-                yield event
+                yield track.rank, event
     for count in process.counts:
         if times.shown(count.t) and math.isfinite(count.value):
-            yield {
-                "ph": "C",
-                "name": _text(count.name),
-                "pid": pid,
-                "ts": times.us(count.t),
-                "args": {count.unit: count.value},
-            }
+            value = {"ts": times.us(count.t), "args": {count.unit: count.value}}
+            yield 0, {"ph": "C", "name": _text(count.name), "pid": pid, **value}
 
 
 def _lines(track: Track, times: _Times) -> Iterator[list[tuple[Event, Slice | None]]]:
@@ -175,7 +169,7 @@ def _metadata(name: str, pid: int, tid: int, args: dict[str, Any]) -> Event:
     return {"ph": "M", "name": name, "pid": pid, "tid": tid, "args": _args(args)}
 
 
-def _with_flows(events: list[Event], trace: Trace, placed: dict[int, Event]) -> Iterator[Event]:
+def _with_flows(events: Iterable[Event], trace: Trace, placed: dict[int, Event]) -> Iterator[Event]:
     """The events, each with the flows that pass its beginning right behind it.
 
     There a viewer binds a flow to that slice, even where another one begins at the same moment.
@@ -197,9 +191,10 @@ def _with_flows(events: list[Event], trace: Trace, placed: dict[int, Event]) -> 
         yield from passing.get(id(event), ())
 
 
-def _order(event: Event) -> tuple[int, int]:
-    """Metadata first, then by time; what has the same time stays as it is."""
-    return (0, 0) if event["ph"] == "M" else (1, event["ts"])
+def _order(ranked: tuple[int, Event]) -> tuple[int, int]:
+    """Metadata first, then by time; what has the same time by rank, and else stays as it is."""
+    rank, event = ranked
+    return (-1, 0) if event["ph"] == "M" else (event["ts"], rank)
 
 
 def _args(args: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,12 +212,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return _text(value)
     try:
-        return _text(json.dumps(value, default=str))
+        return _text(json.dumps(value, default=str, ensure_ascii=False))
     except (ValueError, RecursionError):
         return "…"
 
 
 def _text(text: str) -> str:
-    """A text without halves of characters, which are valid in JSON and in no reader of it."""
-    shown = clean(text[:_LONGEST])
-    return shown if len(text) <= _LONGEST else f"{shown}…"
+    """A text without halves of characters, which are valid in JSON and in no reader of it.
+
+    Perfetto (52) takes the quotation mark after a backslash for part of the text, also where the
+    backslash is one of the text's own, and the file for cut off: no text may end in one.
+    """
+    shown = clean(text[:_LONGEST]) + "…" * (len(text) > _LONGEST)
+    return f"{shown} " if shown.endswith("\\") else shown
