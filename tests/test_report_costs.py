@@ -14,6 +14,7 @@ from recoverybench.records import TrialRecord
 from recoverybench.report import render
 from recoverybench.report.costs import BETWEEN, Group, groups, interval_words, percent
 from recoverybench.report.costs_figure import MOST, cost_figure, drawn
+from recoverybench.report.costs_section import LISTED
 from recoverybench.report.rows import rows_of
 from recoverybench.stats.optimum import daly, overhead, young
 from tests.sample_run import failed_trial, make_cell, make_run, make_trial
@@ -167,3 +168,8 @@ def test_percentages_have_digits_that_count() -> None:
     said = [percent(v) for v in (None, 0.0034, 0.0214, 0.441, 13.0)]
     assert said == ["–", "0.34 %", "2.1 %", "44.1 %", "1,300 %"]
     assert interval_words(1, 0.02) == "1 step (20 ms)"
+
+
+def test_a_page_of_very_many_cells_lists_some_and_says_so() -> None:
+    trials = [saving(i, 10, watchdog_s=float(i + 1)) for i in range(LISTED + 3)]
+    assert f"Listed are {LISTED} of {LISTED + 3};" in render([make_run(trials)])

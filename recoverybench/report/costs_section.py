@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from recoverybench.labels import seconds
 from recoverybench.report.costs import BETWEEN, DEFAULT, groups, interval_words, percent
 from recoverybench.report.costs_figure import cost_figure, drawn
 from recoverybench.report.section import Material, Section
+
+LISTED: Final = 100
+"""Groups in the tables: those with most intervals. A page of thousands of cells stays small."""
 
 
 def costs_section(material: Material) -> Section | None:
@@ -17,15 +22,19 @@ def costs_section(material: Material) -> Section | None:
     if not found:
         return None
     shown, varied = drawn(found), [group for group in found if group.varied]
+    told = varied or found
+    most = sorted(range(len(told)), key=lambda i: -len(told[i].costs))[:LISTED]
+    listed = [told[i] for i in sorted(most)]
     ids = {between_s: f"costs-{between_s:.0f}" for between_s, _ in BETWEEN}
     return Section(
         "costs",
         "Checkpoint interval",
         {
-            "groups": varied or found,
-            "varied": varied,
+            "groups": listed,
+            "varied": listed if varied else [],
             "shown": shown,
             "left_out": len(varied) - len(shown),
+            "unlisted": len(told) - len(listed),
             "between": BETWEEN,
             "choices": [(ids[between_s], words) for between_s, words in BETWEEN],
             "default": ids[DEFAULT],
