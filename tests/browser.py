@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,6 +46,17 @@ class Opened:
     def marks(self, chart: str) -> int:
         """Points and bars that a chart has drawn."""
         return int(self.page.locator(f"#{chart} .point").count())
+
+    def until(self, condition: str) -> None:
+        """Waits until this expression holds in the page.
+
+        Asked from outside: Playwright's own waiting evaluates text inside the page, which the
+        policy of our pages forbids.
+        """
+        end = time.monotonic() + 30
+        while not self.page.evaluate(condition):
+            assert time.monotonic() < end, f"never held: {condition}"
+            self.page.wait_for_timeout(20)
 
     def wide(self) -> int:
         """By how many pixels the page is wider than the window."""

@@ -153,12 +153,12 @@ def test_a_trial_can_be_opened_by_its_address_by_a_dot_and_by_keys(tmp_path: Pat
         assert "This trial reached no milestone" in found.page.locator("#lanes").inner_text()
         assert "worker 0 died, and the coordination service with it" in facts(found)
         found.page.locator("#recovery .point").first.click(force=True)
-        found.page.wait_for_function("document.querySelector('#trial').value !== '3'")
+        found.until("document.querySelector('#trial').value !== '3'")
         clicked = found.page.evaluate("location.hash")
         assert clicked in [f"#trial=0%2F{t.trial}" for t in trials[:3]]
         found.page.locator("#cell").focus()
         found.page.keyboard.press("ArrowDown")
-        found.page.wait_for_function(f"location.hash !== '{clicked}'")
+        found.until(f"location.hash !== '{clicked}'")
         assert_quiet(found)
 
 
@@ -173,9 +173,7 @@ def test_hostile_strings_do_nothing_in_a_browser(tmp_path: Path, size: tuple[int
         assert HOSTILE in found.page.locator("#trials").inner_text()
         facts(found)
         found.page.locator("#trials-table").get_by_role("link", name=HOSTILE).click()
-        found.page.wait_for_function(
-            "document.querySelector('#facts').innerText.includes('alert(1)')"
-        )
+        found.until("document.querySelector('#facts').innerText.includes('alert(1)')")
         assert HOSTILE in facts(found)
         assert found.marks("lanes") > 20
         assert dialogs == []
@@ -199,19 +197,19 @@ def test_filters_and_numbers_of_the_matrix_choose_what_is_shown(tmp_path: Path) 
     with report(make_run(trials), tmp_path) as found:
         page = found.page
         page.get_by_label("strategy").select_option(label="restart")
-        page.wait_for_function("document.querySelectorAll('#recovery .point').length === 3")
+        found.until("document.querySelectorAll('#recovery .point').length === 3")
         assert page.locator("#filtered").inner_text() == "1 of 3 cells"
         assert page.locator("#cells tbody tr:visible").count() == 1
         assert page.locator("#trials-table tbody tr").count() == 3
         page.get_by_role("button", name="show all").click()
-        page.wait_for_function("document.querySelectorAll('#recovery .point').length === 10")
+        found.until("document.querySelectorAll('#recovery .point').length === 10")
         assert page.locator("#cells tbody tr:visible").count() == 3
         page.get_by_role("link", name="1 timeout of elastic: show them").click()
         rows = page.locator("#trials-table tbody tr")
-        page.wait_for_function("document.querySelectorAll('#trials-table tbody tr').length === 1")
+        found.until("document.querySelectorAll('#trials-table tbody tr').length === 1")
         assert "timeout" in rows.first.inner_text()
         rows.first.get_by_role("link").click()
-        page.wait_for_function("document.querySelector('#facts').innerText.includes('timeout')")
+        found.until("document.querySelector('#facts').innerText.includes('timeout')")
         page.get_by_role("button", name="all cells again").click()
         page.locator("#trials-outcome").select_option(label="all")
         assert rows.count() == len(trials)
@@ -224,10 +222,10 @@ def test_many_cells_come_a_page_at_a_time(tmp_path: Path) -> None:
         page.locator("#recovery .point").first.wait_for()
         assert found.marks("recovery") == 24
         page.locator("#recovery + .pager").get_by_role("button", name="cells after").click()
-        page.wait_for_function("document.querySelectorAll('#recovery .point').length === 6")
+        found.until("document.querySelectorAll('#recovery .point').length === 6")
         assert "25 to 30 of 30" in page.locator("#recovery + .pager").inner_text()
         page.get_by_label("strategy").select_option(label="elastic")
-        page.wait_for_function("document.querySelectorAll('#recovery .point').length === 15")
+        found.until("document.querySelectorAll('#recovery .point').length === 15")
         assert_quiet(found)
 
 
@@ -239,7 +237,7 @@ def test_trials_without_lanes_say_so_and_have_phases(tmp_path: Path) -> None:
         without = [i for i in range(len(run.trials)) if str(i) not in there]
         for i in (0, *without[:2]):
             found.page.evaluate(f"location.hash = '#trial=0/{i:04d}'")
-            found.page.wait_for_function(f"document.querySelector('#trial').value === '{i}'")
+            found.until(f"document.querySelector('#trial').value === '{i}'")
             found.page.locator("#lanes .point").first.wait_for()
             hidden = found.page.locator("#lanes-note").is_hidden()
             shown[hidden] += 1

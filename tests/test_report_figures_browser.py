@@ -75,7 +75,7 @@ def test_a_list_chooses_what_a_chart_shows(tmp_path: Path) -> None:
         range_of = "document.getElementById('cost-curves').layout.xaxis.range[1]"
         before = found.page.evaluate(range_of)
         found.page.select_option("#costs-between", label="1 day")
-        found.page.wait_for_function(f"{range_of} > {before}")
+        found.until(f"{range_of} > {before}")
         title = "document.getElementById('loss-curve').dataset.figure"
         first = found.page.evaluate(title)
         found.page.select_option("#losses-of", index=2)
