@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from recoverybench.results import store
+
 WRITE = """
 import sys, time
 from pathlib import Path
@@ -48,6 +50,7 @@ def changed(value: Any, rng: random.Random) -> Any:
 def grown(source: Path, target: Path, trials: int, cells: int) -> None:
     """Writes the run."""
     shutil.copy(source / "run.json", target / "run.json")
+    # Records are of the present version, whatever the source's is: an older one is read slower.
     with (target / "trials.jsonl").open("w") as file:
         for line in lines(source, trials, cells):
             file.write(json.dumps(line) + "\n")
@@ -55,11 +58,17 @@ def grown(source: Path, target: Path, trials: int, cells: int) -> None:
 
 def lines(source: Path, trials: int, cells: int) -> Iterator[dict[str, Any]]:
     rng = random.Random(0)
-    records = [json.loads(line) for line in (source / "trials.jsonl").read_bytes().splitlines()]
+    records = [json.loads(store.record_line(trial)) for trial in store.load(source).trials]
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        kinds.setdefault(json.dumps(record["cell"]), []).append(record)
+    cells_there = list(kinds.values())
     for number in range(trials):
-        record = changed(records[number % len(records)], rng)
         place = number % cells
-        cell = record["cell"] | {"interval": 1 + place % 20, "heartbeat_s": 1.0 + place // 20}
+        real = rng.choice(cells_there[place % len(cells_there)])
+        record = changed(real, rng)
+        # What the cell is stays as it was: a time among its factors would make each trial a cell.
+        cell = real["cell"] | {"interval": 10 + place // len(cells_there)}
         start = record["t_inject"] + rng.randrange(10**12)
         marks = {
             name: start + round((t - record["t_inject"]) * rng.uniform(0.9, 1.1))
