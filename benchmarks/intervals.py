@@ -290,7 +290,7 @@ def groups(count: int = 2000) -> str:
 
 def limits(count: int = 20_000) -> str:
     """Share of the variance that the best cut in two leaves of data in one group: 1 % quantile.
-    `effects._GROUPS` has the least of each line.
+    `effects.groups._GROUPS` has the least of each line.
     """
     kinds: dict[str, Callable[[np.random.Generator, int], Array]] = {
         "normal": lambda r, n: r.normal(size=n),

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recoverybench import effects
-from recoverybench.effects import Sample, detectable, effect
+from recoverybench.effects import Sample, detectable, effect, power, ratio
 
 
 @settings(max_examples=60)
@@ -32,15 +31,13 @@ def test_a_ratio_far_from_either_end_is_the_one_that_sorting_finds(
     k = data.draw(st.integers(0, (len(base) * len(new) - 1) // 2))
     lows = sorted(0.0 if math.isinf(y) else x / y for y in base for x in new)
     highs = sorted(math.inf if math.isinf(x) else x / y for y in base for x in new)
-    found = effects._far_ratios(base, new, k)
+    found = ratio._far_ratios(base, new, k)
     assert found == pytest.approx((lows[k], highs[len(highs) - 1 - k]), rel=1e-12)
 
 
 @pytest.mark.parametrize(("n", "m", "alpha"), [(120, 150, 0.01), (60, 300, 0.001)])
 def test_the_formula_for_many_is_what_is_simulated_for_fewer(n: int, m: int, alpha: float) -> None:
-    assert effects._shift_of_many(n, m, alpha) == pytest.approx(
-        effects._shift(n, m, alpha), rel=0.06
-    )
+    assert power._shift_of_many(n, m, alpha) == pytest.approx(power._shift(n, m, alpha), rel=0.06)
 
 
 def test_thousands_of_trials_need_little_memory() -> None:

@@ -1,0 +1,44 @@
+"""Values of one quantity on one side, those that are only known to be longer among them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from recoverybench.stats import quantile
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Values of one quantity on one side.
+
+    Attributes:
+        times: seconds.
+        censored: seconds at which a trial was given up: its time is longer than that.
+    """
+
+    times: tuple[float, ...]
+    censored: tuple[float, ...] = ()
+
+    @property
+    def values(self) -> list[float]:
+        """Every value in order; a censored one is infinite."""
+        return [*sorted(self.times), *[math.inf] * len(self.censored)]
+
+    @property
+    def median(self) -> float | None:
+        """Seconds; None: there is no value, or it lies beyond the deadline (see `bound`)."""
+        values = self.values
+        if not values:
+            return None
+        low, high = values[(len(values) - 1) // 2], values[len(values) // 2]
+        return None if math.isinf(high) else quantile([low, high], 0.5)
+
+    @property
+    def bound(self) -> float | None:
+        """What the median is longer than, where it lies beyond the deadline: what it would be if
+        the trials that were given up had been back right then.
+        """
+        if not self.censored or self.median is not None:
+            return None
+        return quantile(sorted([*self.times, *self.censored]), 0.5)
