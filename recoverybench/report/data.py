@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -29,7 +30,7 @@ from recoverybench.labels import (
     transition_words,
     victim_words,
 )
-from recoverybench.records import Evidence, Exit, Span, TrialRecord
+from recoverybench.records import Evidence, Exit, Span, TrialRecord, Verification
 from recoverybench.report.rows import Row
 from recoverybench.results.store import Run
 from recoverybench.vocabulary import EVIDENCE, MILESTONES, OUTCOMES, PHASES, SHOWN_PHASES
@@ -115,17 +116,27 @@ def _columns(trials: Sequence[TrialRecord]) -> dict[str, list[Any]]:
 
 def _plain(value: Any) -> Any:
     """A value as JSON data, with times to the microsecond."""
-    if isinstance(value, float):
+    kind = type(value)
+    if kind is float:
         return round(value, _DIGITS)
-    if isinstance(value, Evidence):
-        return [value.mechanism, round(value.after_s, _DIGITS), value.observer, value.detail]
-    if isinstance(value, Exit):
-        return [getattr(value, f.name) for f in dataclasses.fields(Exit)]
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    if isinstance(value, dict):
+    if kind in _ALREADY:
+        return value
+    if kind is dict:
         return {key: _plain(one) for key, one in value.items()}
+    if kind is list or kind is tuple:
+        return [_plain(one) for one in value]
+    if kind is Evidence:
+        return [value.mechanism, round(value.after_s, _DIGITS), value.observer, value.detail]
+    if kind is Exit:
+        return _EXIT(value)
+    if kind is Verification:
+        return {name: getattr(value, name) for name in _COMPARED}
     return dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value  # type: ignore[arg-type]
+
+
+_ALREADY: Final = frozenset((str, int, bool, type(None)))
+_EXIT: Final = attrgetter(*(f.name for f in dataclasses.fields(Exit)))
+_COMPARED: Final = tuple(f.name for f in dataclasses.fields(Verification))
 
 
 def _milestones(trial: TrialRecord) -> dict[str, int]:

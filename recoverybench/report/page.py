@@ -7,6 +7,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from recoverybench import garbage
 from recoverybench.labels import one_controller
 from recoverybench.report.answer import answer, verified
 from recoverybench.report.data import packed
@@ -27,6 +28,7 @@ _SCRIPTS: Final = ("rows", "trials", "waterfall", "facts", "table", "choices", "
 """Files of ``report/script``, in the order in which they run."""
 
 
+@garbage.kept()
 def render(runs: Sequence[Run], *, chart_script: str | None = None, home: str | None = None) -> str:
     """The page of these runs, as text.
 

@@ -2,8 +2,9 @@
 
 `msgspec` parses a line and checks it against the fields' types in one pass, ten times as fast as
 parsing and checking in Python. Spans are nine tenths of a line, and only a waterfall of one trial
-asks for them, so they stay text until they are looked at. Whatever this way does not take (an
-older version, a field that is wrong) is read in the slow way, which says what is the matter.
+asks for them, so they stay text until they are looked at. Whatever this way does not take (a
+version before the last one, a field that is wrong) is read in the slow way, which says what is the
+matter.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, overload
 from recoverybench.cells import Cell
 from recoverybench.errors import UsageError
 from recoverybench.records import Span, TrialRecord, Verification
+from recoverybench.results.migrations import v3
 from recoverybench.results.shapes import check_shape
 from recoverybench.vocabulary import SCHEMA_VERSION
 
@@ -45,12 +47,8 @@ class KeptSpans(Sequence[Span]):
     def _read(self) -> tuple[Span, ...]:
         if self._spans is None:
             assert self._text is not None
-            try:
-                data = {"spans": read_json(bytes(self._text))}
-                check_shape(data, _Spans)
-            except (ValueError, RecursionError) as error:
-                raise UsageError(f"{self._where}: not a trial record: {error}") from None
-            self._spans = tuple(Span(**span) for span in data["spans"])
+            found = quick().spans(self._text)
+            self._spans = _slow_spans(bytes(self._text), self._where) if found is None else found
             self._text = None
         return self._spans
 
@@ -82,39 +80,82 @@ class _Spans:
     spans: tuple[Span, ...]
 
 
+def _slow_spans(text: bytes, where: str) -> tuple[Span, ...]:
+    try:
+        data = {"spans": read_json(text)}
+        check_shape(data, _Spans)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: not a trial record: {error}") from None
+    return tuple(Span(**span) for span in data["spans"])
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
-class Quick:
-    """What decodes lines of ``trials.jsonl``.
+class Version:
+    """What decodes lines of one version of ``trials.jsonl``.
 
     Attributes:
-        decode: a line -> its fields by attribute. errors: what `decode` raises where it does not
-            take a line.
+        decode: a line -> its fields by attribute. names: of those fields.
+        missing: fields that this version has not, with values that say nothing.
     """
 
     decode: Callable[[bytes], Any]
+    names: tuple[str, ...]
+    missing: dict[str, Any]
+
+    def values(self, line: bytes) -> dict[str, Any]:
+        """Name -> value, of every field of a record; one of `Quick.errors` where it has none."""
+        found = self.decode(line)
+        return {name: getattr(found, name) for name in self.names} | self.missing
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Quick:
+    """What decodes lines of ``trials.jsonl``, and the spans in them.
+
+    Attributes:
+        versions: the present one first. decode_spans: text -> structs with the fields of a span.
+        errors: what a decoder raises where it does not take a text.
+    """
+
+    versions: tuple[Version, ...]
+    decode_spans: Callable[[Raw], list[Any]]
     errors: tuple[type[Exception], ...]
 
     def record(self, line: bytes, where: str) -> TrialRecord | None:
         """The record in a line, of which only the types are checked; None: it is not taken."""
-        try:
-            found = self.decode(line)
-        except self.errors:
+        values = self._values(line)
+        if values is None:
             return None
-        values = dict(zip(_NAMES, _values_of(found), strict=True))
         values["spans"] = KeptSpans(values["spans"], where)
         values["cell"] = _cell(_factors_of(values["cell"]))
         if values["verify"] is not None:
             values["verify"] = Verification(*_compared_of(values["verify"]))
         return TrialRecord(**values)
 
+    def _values(self, line: bytes) -> dict[str, Any] | None:
+        for version in self.versions:  # another version ends at the first field, its number
+            try:
+                return version.values(line)
+            except self.errors:
+                continue
+        return None
+
+    def spans(self, text: Raw) -> tuple[Span, ...] | None:
+        """The spans in a text; None: it is not taken."""
+        try:
+            return tuple(Span(*_span_of(found)) for found in self.decode_spans(text))
+        except self.errors:
+            return None
+
 
 _NAMES = tuple(field.name for field in dataclasses.fields(TrialRecord))
-_values_of = attrgetter(*_NAMES)
+_span_of = attrgetter(*(field.name for field in dataclasses.fields(Span)))
 _factors_of = attrgetter(*(field.name for field in dataclasses.fields(Cell)))
 _compared_of = attrgetter(*(field.name for field in dataclasses.fields(Verification)))
-_STRICT = (Cell, Verification)
-"""These have defaults, which a file is not to make use of. The other parts of a record are decoded
-as they are, and in these alone a field that is foreign to the version is not noticed.
+_STRICT = (Cell, Verification, Span)
+"""The first two have defaults, which a file is not to make use of, and of spans there are many. The
+other parts of a record are decoded as they are, and in these alone a field that is foreign to the
+version is not noticed.
 """
 
 
@@ -126,7 +167,7 @@ def _cell(factors: tuple[Any, ...]) -> Cell:
 
 @cache
 def quick() -> Quick:
-    """The decoder of the present version; made once, when a run is read."""
+    """The decoders of the present version and the one before; made once, when a run is read."""
     import msgspec
 
     whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -150,12 +191,19 @@ def quick() -> Quick:
         origin = typing.get_origin(hint)
         return typing.Union[inner] if origin not in (tuple, list, dict) else origin[inner]  # noqa: UP007
 
+    def version(number: int, missing: dict[str, Any]) -> Version:
+        names = tuple(name for name in _NAMES if name not in missing)
+        fields: list[tuple[str, Any]] = [("schema", typing.Literal[number])]
+        fields += [(n, msgspec.Raw if n == "spans" else of(hints[n])) for n in names]
+        line = msgspec.defstruct("Line", fields, forbid_unknown_fields=True, gc=False)
+        return Version(msgspec.json.Decoder(line).decode, names, missing)
+
     hints = typing.get_type_hints(TrialRecord)
-    fields: list[tuple[str, Any]] = [("schema", typing.Literal[SCHEMA_VERSION])]
-    fields += [(n, msgspec.Raw if n == "spans" else of(hints[n])) for n in _NAMES]
-    line = msgspec.defstruct("Line", fields, forbid_unknown_fields=True, gc=False)
-    errors = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
-    return Quick(msgspec.json.Decoder(line).decode, errors)
+    return Quick(
+        (version(SCHEMA_VERSION, {}), version(3, v3.TRIAL)),
+        msgspec.json.Decoder(list[of(Span)]).decode,  # type: ignore[misc]
+        (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError),
+    )
 
 
 def read_json(text: bytes) -> Any:

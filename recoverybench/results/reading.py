@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recoverybench import garbage
 from recoverybench.errors import UsageError, bad_value, shorten
 from recoverybench.received import is_file_name, is_trial_id, read_file, read_lines
 from recoverybench.records import TrialRecord
@@ -85,7 +84,7 @@ def load(path: str | Path) -> Run:
     """
     path = Path(path)
     info = _read_info(path)
-    with _no_collections():
+    with garbage.kept():
         every, cut = read_trials(path)
     trials = tuple(record for record in every if not record.profiled)
     profiled = tuple(record for record in every if record.profiled)
@@ -199,20 +198,6 @@ def read_trials(path: Path) -> tuple[tuple[TrialRecord, ...], int]:
             raise bad_value(f"{where}: trial", record.trial, "each trial once")
         trials[record.trial] = record
     return tuple(trials.values()), cut
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Records hold no circles; looking for some among ever more of them takes a fifth of the time
-    of reading them.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _lines(path: Path, within: Path) -> Iterator[bytes]:

@@ -9,10 +9,13 @@ from typing import Any
 
 from recoverybench.results.migrations import added, inside
 
+TRIAL = {"profiled": False}
+"""What a record of version 3 lacks; otherwise it is a record of version 4."""
+
 
 def trial(data: dict[str, Any]) -> dict[str, Any]:
     """A trial record."""
-    changed: dict[str, Any] = added(data, {"profiled": False})
+    changed: dict[str, Any] = added(data, TRIAL)
     return changed
 
 
