@@ -20,7 +20,7 @@ PACKAGE = ROOT / "recoverybench"
 SOURCES = sorted(PACKAGE.rglob("*.py")) + sorted((ROOT / "workloads").glob("*.py"))
 
 JAX = {"jax", "jaxlib", "flax", "optax", "orbax", "grain", "tensorstore", "ml_dtypes"}
-HEAVY = JAX | {"pandas", "plotly", "scipy", "xprof", "tensorboard_plugin_profile"}
+HEAVY = JAX | {"pandas", "plotly", "scipy", "xprof", "tensorboard", "tensorboard_plugin_profile"}
 LONGEST = 450
 
 WORKER_MAY_IMPORT = (
@@ -44,7 +44,7 @@ RANKS = (
     ("results", "profiles"),
     ("web",),
     ("stats", "soaks", "damage", "reads", "blocks", "effects", "pieces"),
-    ("report", "terminal", "trace"),
+    ("report", "terminal", "trace", "board"),
     ("compare",),
     ("site",),
     ("cli", "__main__"),
@@ -78,6 +78,11 @@ PURE = (
     "recoverybench.analysis.timeline",
     "recoverybench.analysis.transitions",
     "recoverybench.analysis.verify",
+    "recoverybench.board.build",
+    "recoverybench.board.events",
+    "recoverybench.board.model",
+    "recoverybench.board.names",
+    "recoverybench.board.scalars",
     "recoverybench.cells",
     "recoverybench.external.lines",
     "recoverybench.external.losses",

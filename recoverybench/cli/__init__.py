@@ -31,7 +31,7 @@ VERBS = {
     "run": "Break training jobs, time their recovery, and report it.",
     "show": "Show a run as a table, or one of its trials as a timeline.",
     "report": "Write runs as one HTML file that works with no network.",
-    "export": "Write the trials of runs as one table: CSV, JSON or Parquet.",
+    "export": "Write the trials of runs as CSV, JSON or Parquet, or for TensorBoard.",
     "trace": "Write one trial as a trace for Perfetto.",
     "compare": "Compare two runs or releases, and say what got worse.",
     "publish": "Write a static site over all runs and releases.",

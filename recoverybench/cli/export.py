@@ -1,4 +1,4 @@
-"""`recoverybench export`: the trials of runs as one table."""
+"""`recoverybench export`: the trials of runs as one table, or for TensorBoard."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import click
 from recoverybench.cli import VERBS
 from recoverybench.cli._options import run_path
 
-FORMATS = ("csv", "json", "parquet")
+TABLES = ("csv", "json", "parquet")
+BOARD = "tensorboard"
+NEEDS = {
+    "parquet": "a file, which parquet is written to",
+    BOARD: "a new directory, which tensorboard is written to",
+}
+"""Formats that cannot go to stdout, and what they are written to."""
 
 
 @click.command("export", short_help=VERBS["export"])
@@ -19,32 +25,41 @@ FORMATS = ("csv", "json", "parquet")
 @click.option(
     "--format",
     "output",
-    type=click.Choice(FORMATS),
-    help="By default what the name of FILE ends in, or csv. parquet needs the package pyarrow: "
-    "recoverybench[parquet].",
+    type=click.Choice([*TABLES, BOARD]),
+    help="By default what the name of PATH ends in, or csv. parquet needs the package pyarrow: "
+    "recoverybench[parquet]; tensorboard needs recoverybench[tensorboard].",
 )
 @click.option(
     "-o",
     "--out",
     type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The file to write; it must not exist. By default the table goes to stdout, which parquet "
-    "cannot.",
+    metavar="PATH",
+    help="The file to write, or the directory for tensorboard; it must not exist. By default the "
+    "table goes to stdout.",
 )
 def command(runs: tuple[Path, ...], output: str | None, out: Path | None) -> None:
     """Write every trial of each RUN, a directory under results/, as one table: a row a trial.
 
-    The columns are those of run.frame() in Python, and are described in docs/schema.md. No file
-    is ever overwritten.
+    The columns are those of run.frame() in Python, and are described in docs/schema.md. For
+    TensorBoard it is a directory with scalars and HParams, described in docs/tensorboard.md; look
+    at it with tensorboard --logdir PATH. No file is ever overwritten.
     """
     from recoverybench.errors import bad_value
     from recoverybench.results import export, store
+    from recoverybench.results.distinct import check_distinct
 
     ending = "" if out is None else out.suffix.removeprefix(".").lower()
-    chosen = output or (ending if ending in FORMATS else "csv")
-    if out is None and chosen == "parquet":
-        raise bad_value("--out", None, "a file, which parquet is written to")
-    loaded = [store.load(run_path(path)) for path in runs]
+    chosen = output or (ending if ending in TABLES else "csv")
+    if out is None and chosen in NEEDS:
+        raise bad_value("--out", None, NEEDS[chosen])
+    paths = [run_path(path) for path in runs]
+    check_distinct(paths)
+    loaded = [store.load(path) for path in paths]
+    if out is not None and chosen == BOARD:
+        from recoverybench import board
+
+        click.echo(str(board.write(loaded, out)))
+        return
     if out is not None:
         click.echo(str(export.export(loaded, chosen, out)))
         return
