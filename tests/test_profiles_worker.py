@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
-import re
-import select
 import subprocess
 import sys
-import time
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from recoverybench.profiles.model import Summary
 from recoverybench.profiles.summarise import summarise
 from tests.profiled_worker import TRIAL
+from tests.tensorboards import PATIENCE_S, asked, served
 
 pytestmark = pytest.mark.timeout(120)
 
 ROOT = Path(__file__).resolve().parent.parent
-PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -99,55 +92,25 @@ def test_an_error_of_the_profiler_never_fails_a_generation(summary: Summary) -> 
 def board(root: Path) -> Iterator[str]:
     """Address of a TensorBoard over the profiles."""
     pytest.importorskip("tensorboard")
-    arguments = ["--logdir", str(root / "profile"), "--host", "127.0.0.1", "--port", "0"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tensorboard.main", *arguments, "--load_fast=false"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(root)},
-    )
-    try:
-        yield _address(process)
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stderr is not None
-        process.stderr.close()
-
-
-def _address(process: subprocess.Popen[bytes]) -> str:
-    assert process.stderr is not None
-    said, end = b"", time.monotonic() + PATIENCE_S
-    while (found := re.search(rb"at (http://127\.0\.0\.1:\d+)/", said)) is None:
-        ready, _, _ = select.select([process.stderr], [], [], max(0.0, end - time.monotonic()))
-        piece = os.read(process.stderr.fileno(), 65536) if ready else b""
-        assert piece, said.decode(errors="replace")
-        said += piece
-    return found[1].decode()
-
-
-def asked(board: str, what: str, **query: str) -> Any:
-    """JSON of the profile plugin."""
-    address = f"{board}/data/plugin/profile/{what}?{urllib.parse.urlencode(query)}"
-    with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
-        content = answer.read()
-    return json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+    with served(root / "profile", root) as address:
+        yield address
 
 
 def test_tensorboard_reads_the_directory_of_profiles(board: str) -> None:
-    runs = asked(board, "runs")
+    runs = asked(board, "profile", "runs")
     assert sorted(runs) == [
         f"{TRIAL}/0.0/generation-1",
         f"{TRIAL}/0.0/generation-2",
         f"{TRIAL}/1.0/generation-1",
     ]
     run = f"{TRIAL}/0.0/generation-1"
-    tools = asked(board, "run_tools", run=run)
+    tools = asked(board, "profile", "run_tools", run=run)
     assert {"trace_viewer@", "overview_page", "framework_op_stats"} <= set(tools)
-    (host,) = asked(board, "hosts", run=run, tag="trace_viewer@")
-    trace = asked(board, "data", run=run, tag="trace_viewer@", host=host["hostname"])
+    (host,) = asked(board, "profile", "hosts", run=run, tag="trace_viewer@")
+    trace = asked(board, "profile", "data", run=run, tag="trace_viewer@", host=host["hostname"])
     names = {event.get("name") for event in trace["traceEvents"]}
     assert "recoverybench: first_step" in names
-    tables = asked(board, "data", run=run, tag="framework_op_stats", host=host["hostname"])
+    tables = asked(
+        board, "profile", "data", run=run, tag="framework_op_stats", host=host["hostname"]
+    )
     assert tables[0]["cols"]
