@@ -51,4 +51,4 @@ def unique_names(names: Iterable[str]) -> list[str]:
 
 
 def _key(name: str) -> str:
-    return unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", name).casefold())
