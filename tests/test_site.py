@@ -203,7 +203,7 @@ def test_a_comparison_begins_with_what_is_worse(tmp_path: Path, quick: list[str]
     put(tmp_path / "r", release(1, "0.2", 1.0, 1.5, 3.0))
     publish(tmp_path / "r", tmp_path / "s")
     page = (tmp_path / "s/compare/0.1..0.2.html").read_text()
-    heads = [page.index(f"<h2>{name}</h2>") for name in ("hot-spare", "restart", "elastic")]
+    heads = [page.index(f"<h3>{name}</h3>") for name in ("hot-spare", "restart", "elastic")]
     assert heads == sorted(heads)
 
 

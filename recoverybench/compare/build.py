@@ -14,6 +14,7 @@ from recoverybench.compare.key import Key, differences, key_of, same_cell
 from recoverybench.compare.model import (
     CellComparison,
     Comparison,
+    Distribution,
     Facts,
     NotCompared,
     OutcomeChange,
@@ -232,6 +233,7 @@ class _Draft:
             trials=(len(self.base.trials), len(self.new.trials)),
             outcomes=(_outcomes(self.base), _outcomes(self.new)),
             rate=Rate(before, after, p_rate, p, _rate_verdict(before, after, p, level.alpha)),
+            samples=(_distribution(self.base), _distribution(self.new)),
             rows=tuple(rows),
             notes=tuple(_notes(self)),
         )
@@ -266,6 +268,11 @@ def _sample(cell: _Cell, quantity: str) -> Sample:
     times = [getattr(t, quantity) for t in back]
     late = sum(t.outcome in CENSORED for t in cell.trials)
     return Sample(tuple(t for t in times if t is not None), (cell.deadline_s,) * late)
+
+
+def _distribution(cell: _Cell) -> Distribution:
+    found = _sample(cell, QUANTITIES[0])
+    return Distribution(found.times, len(found.censored), cell.deadline_s)
 
 
 def _recovered(cell: _Cell) -> tuple[int, int]:

@@ -50,6 +50,21 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
+class Distribution:
+    """The recovery times of one cell on one side.
+
+    Attributes:
+        times_s: of the trials that recovered, seconds, in the order of the trials.
+        censored: trials that were not back at the deadline: they took longer than `limit_s`.
+        limit_s: the deadline, seconds from the injection on.
+    """
+
+    times_s: tuple[float, ...]
+    censored: int
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class CellComparison:
     """One cell that is on both sides and comparable.
 
@@ -57,7 +72,8 @@ class CellComparison:
         label: for people. cell: of the base, without its environment.
         trials: on the base's and on the new side.
         outcomes: outcome -> trials, for each side.
-        rate: of recovery. rows: the quantities; the recovery time comes first.
+        rate: of recovery. samples: the recovery times, for each side.
+        rows: the quantities; the recovery time comes first.
         notes: what a reader has to know, a sentence each.
     """
 
@@ -66,6 +82,7 @@ class CellComparison:
     trials: tuple[int, int]
     outcomes: tuple[dict[str, int], dict[str, int]]
     rate: Rate
+    samples: tuple[Distribution, Distribution]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from recoverybench.compare.model import CellComparison, Comparison, Facts, OutcomeChange, Rate, Row
@@ -29,16 +30,16 @@ def quantity_name(quantity: str) -> str:
     return _QUANTITIES.get(quantity) or phase_name(quantity)
 
 
-def answer(comparison: Comparison) -> str:
-    """The answer, as one sentence."""
+def answer(comparison: Comparison, *, parts: bool = True) -> str:
+    """The answer, as one sentence; with `parts`, a second one says which parts are worse."""
     cells = comparison.cells
     if not cells:
         return "Nothing could be compared: no cell is on both sides under the same conditions."
     counts = Counter(cell.verdict for cell in cells)
-    parts = [f"{counts[v]} {v}" for v in VERDICTS if counts[v]]
-    said = f"{len(cells)} {_cells(len(cells))} compared: {', '.join(parts)}."
+    found = [f"{counts[v]} {v}" for v in VERDICTS if counts[v]]
+    said = f"{len(cells)} {_cells(len(cells))} compared: {', '.join(found)}."
     slower = Counter(row.quantity for c in cells for row in c.rows[1:] if row.verdict == "worse")
-    if slower:
+    if slower and parts:
         named = ", ".join(f"{quantity_name(q)} in {n}" for q, n in slower.items())
         said += f" Parts that are worse: {named}."
     if comparison.changes:
@@ -48,6 +49,44 @@ def answer(comparison: Comparison) -> str:
         count = len(comparison.not_compared)
         said += f" {count} {_cells(count)} not compared."
     return said
+
+
+def worst_line(cell: CellComparison) -> str | None:
+    """What the worst change comes to, as a sentence that goes on after the cell's name; None: its
+    recovery is not worse.
+    """
+    said = []
+    if cell.rows[0].verdict == "worse":
+        before, after = (median_text(cell.rows[0], side) for side in (0, 1))
+        ratio = ratio_text(cell.rows[0])
+        times = "" if ratio == NONE else f"{ratio} times as long: "
+        said.append(
+            f"takes {times}{before} became {after}" if times else f"{before} became {after}"
+        )
+    if cell.rate.verdict == "worse":
+        (before_k, before_n), (after_k, after_n) = cell.rate.base, cell.rate.new
+        said.append(
+            f"recovered in {after_k} of {after_n} trials, before in {before_k} of {before_n}"
+        )
+    return "; ".join(said) + "." if said else None
+
+
+def flags(cell: CellComparison, changes: Sequence[OutcomeChange]) -> list[str]:
+    """What is worse about a cell beside its verdict: a new outcome, parts that are slower."""
+    found = ["new outcome"] if any(change.label == cell.label for change in changes) else []
+    slower = [quantity_name(row.quantity) for row in cell.rows[1:] if row.verdict == "worse"]
+    if slower and cell.rows[0].verdict != "worse":
+        found.append(f"{slower[0]} slower" if len(slower) == 1 else f"{len(slower)} parts slower")
+    return found
+
+
+def failures(cell: CellComparison) -> str:
+    """Trials that did not recover, on either side: ``new: 1 timeout``; empty: there is none."""
+    sides = []
+    for name, outcomes in zip(("base", "new"), cell.outcomes, strict=True):
+        found = [f"{n} {outcome_name(o)}" for o, n in outcomes.items() if o != "recovered"]
+        sides += [f"{name}: {', '.join(found)}"] if found else []
+    return "; ".join(sides)
 
 
 def side_line(what: str, facts: Facts) -> str:
