@@ -90,3 +90,26 @@ def test_a_field_of_the_map_leads_to_its_trials(tmp_path: Path) -> None:
         found.page.locator("#topologies td a").first.click()
         found.page.locator("#trials-cell").wait_for(state="visible")
         assert_quiet(found)
+
+
+def test_curves_maps_and_losses_follow_the_filters(tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(render([many()]), encoding="utf-8")
+    with opened(file.as_uri()) as found:
+        draw(found)
+        page = found.page
+        legend = page.locator("#costs .legend li[data-rows]:visible")
+        fields = page.locator("#topologies td[data-row]:visible")
+        offered = page.locator("#losses-of option:not([hidden])")
+        before = (legend.count(), fields.count(), offered.count())
+        page.get_by_label("strategy").select_option(label="restart")
+        count = "document.getElementById('cost-curves').data.length"
+        found.until(f"{count} === 4")
+        assert before == (3, 6, 9)
+        assert (legend.count(), fields.count(), offered.count()) == (1, 2, 3)
+        chosen = page.locator("#losses-of").evaluate("s => s.selectedOptions[0].textContent")
+        assert "restart" in chosen
+        page.get_by_role("button", name="show all").click()
+        found.until(f"{count} === 12")
+        assert (legend.count(), fields.count(), offered.count()) == before
+        assert_quiet(found)

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from recoverybench.labels import losses_words, one_controller, outcome_name, struck_words
 from recoverybench.report.rows import Row
+from recoverybench.visible import clean
 
 _SPELLED_OUT = 4
 """Up to this many cells are named one by one; beyond it the fastest and the slowest."""
@@ -16,6 +17,10 @@ _SPELLED_OUT = 4
 
 def answer(rows: Sequence[Row]) -> Markup:
     """One or two sentences over all cells, safe HTML; honest about failures and small numbers."""
+    return Markup(clean(_answer(rows)))
+
+
+def _answer(rows: Sequence[Row]) -> Markup:
     n, k = sum(r.n for r in rows), sum(r.recovered for r in rows)
     if not rows:
         return Markup("No trial has finished yet, so there is no answer.")

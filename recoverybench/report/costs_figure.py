@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 from typing import Any, Final
@@ -10,6 +9,7 @@ from typing import Any, Final
 from recoverybench.labels import seconds
 from recoverybench.report.costs import Best, Group, percent
 from recoverybench.report.section import Figure
+from recoverybench.web.charts import chart_text
 
 MOST: Final = 5
 """Groups that one figure shows: as many as the page has colours for series."""
@@ -43,12 +43,14 @@ def cost_figure(shown: Sequence[Group], between_s: float) -> Figure:
     data: list[dict[str, Any]] = []
     for number, (group, best) in enumerate(zip(shown, bests, strict=True)):
         colour = f"--run-{number}"
-        data += [
+        traces = (
             _curve(group, between_s, low, high, colour),
             _formula(group, best, "Young", best.young_s, colour),
             _formula(group, best, "Daly", best.daly_s, colour),
             _measured(group, best, colour),
-        ]
+        )
+        rows = [cost.row.index for cost in group.costs]
+        data += [trace | {"meta": rows} for trace in traces]
     costs = [y for trace in data for y in trace["y"]]
     return {"data": data, "layout": _layout(low, high, min(costs), max(costs))}
 
@@ -65,7 +67,7 @@ def _curve(group: Group, between_s: float, low: float, high: float, colour: str)
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": _escape(group.label),
+        "name": chart_text(group.label),
         "hoverinfo": "skip",
         "x": [_short(one) for one in x],
         "y": [_short(100 * group.overhead(one, between_s)) for one in x],
@@ -81,12 +83,12 @@ def _measured(group: Group, best: Best, colour: str) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": _escape(group.label),
+        "name": chart_text(group.label),
         "x": [_short(cost.interval_s) for cost, _ in known],
         "y": [_short(100 * price) for _, price in known],
         "customdata": [
             [
-                _escape(group.label),
+                chart_text(group.label),
                 f"{cost.steps:,} steps, {seconds(cost.interval_s)}",
                 percent(price),
                 seconds(cost.save_s),
@@ -122,7 +124,7 @@ def _formula(group: Group, best: Best, name: str, at_s: float, colour: str) -> d
         "y": [_short(100 * price)],
         "customdata": [
             [
-                _escape(group.label),
+                chart_text(group.label),
                 f"{group.in_steps(at_s):,} steps, {seconds(at_s)}",
                 percent(price),
             ]
@@ -174,7 +176,3 @@ def _layout(low: float, high: float, cheapest: float, dearest: float) -> dict[st
 def _short(value: float) -> float:
     """Enough digits to draw."""
     return float(f"{value:.5g}")
-
-
-def _escape(text: str) -> str:
-    return html.escape(text, quote=False)

@@ -7,7 +7,6 @@ that lose nothing (``slow``) count the false alarms, all others the time until t
 
 from __future__ import annotations
 
-import html
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from typing import Any, Final
 from recoverybench.labels import FACTOR_NAMES, NONE, factor_value, seconds, varying_factors
 from recoverybench.records import TrialRecord
 from recoverybench.results.store import Run
+from recoverybench.web.charts import chart_text
 
 KNOBS: Final = ("heartbeat_s", "watchdog_s", "watchdog_factor")
 """Factors that say how long a detector waits."""
@@ -146,15 +146,15 @@ def _series(settings: Sequence[Setting], fault: str, number: int) -> dict[str, A
     ]
     return {
         "type": "scatter",
-        "name": html.escape(fault, quote=False),
+        "name": chart_text(fault),
         "x": [one.median_s for _, one in points],
         "y": [100 * (s.share or 0.0) for s, _ in points],
-        "text": [html.escape(s.label, quote=False) for s, _ in points],
+        "text": [chart_text(s.label) for s, _ in points],
         "textposition": "top right",
         "cliponaxis": False,
         "customdata": [
             [
-                html.escape(f"{fault}, {s.label}", quote=False),
+                chart_text(f"{fault}, {s.label}"),
                 seconds(one.median_s),
                 f"{one.noticed} of {one.trials}",
                 s.share_text,

@@ -8,7 +8,6 @@ The waterfall of a trial is built by the page itself, only when it is asked for.
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from recoverybench.report.rows import LEVEL, Row, mark_of
 from recoverybench.report.section import Figure
 from recoverybench.stats import Interval
 from recoverybench.vocabulary import SHOWN_PHASES, UNNAMED
+from recoverybench.web.charts import chart_text
 
 MOST_DOTS = 120
 """Trials that one row of the first chart shows as dots. Of more, these: by rank, evenly, the
@@ -93,7 +93,7 @@ def phases_figure(rows: Sequence[Row]) -> Figure:
                 "y": list(range(len(rows))),
                 "width": 0.56,
                 "customdata": [
-                    [_escape(r.label), seconds(v)] for r, v in zip(rows, values, strict=True)
+                    [chart_text(r.label), seconds(v)] for r, v in zip(rows, values, strict=True)
                 ],
                 "hovertemplate": f"{phase_name(phase)}: <b>%{{customdata[1]}}</b>"
                 "<br>%{customdata[0]}<extra></extra>",
@@ -119,15 +119,15 @@ def _dots(y: int, row: Row, colour: str) -> dict[str, Any]:
         "type": "scatter",
         "meta": y,
         "mode": "markers",
-        "name": _escape(row.label),
+        "name": chart_text(row.label),
         "x": [t.recovery_s for t in back],
         "y": [y + _spread(i, len(back)) for i in range(len(back))],
         "customdata": [
             [
-                _escape(t.trial),
+                chart_text(t.trial),
                 seconds(t.recovery_s),
                 outcome_name(t.outcome),
-                _escape(row.label),
+                chart_text(row.label),
                 row.trial_key(t),
             ]
             for t in back
@@ -198,10 +198,10 @@ def _without(y: int, row: Row) -> dict[str, Any]:
         "y": [y] * len(found),
         "customdata": [
             [
-                _escape(t.trial),
+                chart_text(t.trial),
                 outcome_name(t.outcome),
-                _escape(short_digests(t.error or "")),
-                _escape(row.label),
+                chart_text(short_digests(t.error or "")),
+                chart_text(row.label),
                 row.trial_key(t),
             ]
             for t in found
@@ -266,7 +266,7 @@ def _beside(y: int, first: str, second: str) -> dict[str, Any]:
         "yanchor": "middle",
         "align": "left",
         "showarrow": False,
-        "text": f"<b>{_escape(first)}</b><br>{_escape(second)}",
+        "text": f"<b>{chart_text(first)}</b><br>{chart_text(second)}",
     }
 
 
@@ -283,14 +283,9 @@ def _unattributed(row: Row) -> str:
 
 
 def _label(row: Row) -> str:
-    return "<br>".join(_escape(part) for part in row.label_lines)
+    return "<br>".join(chart_text(part) for part in row.label_lines)
 
 
 def _spread(i: int, n: int) -> float:
     """A fixed, even offset: neighbours in time land on different heights."""
     return 0.0 if n < 2 else _JITTER * (2 * ((i * 0.618) % 1) - 1)
-
-
-def _escape(text: str) -> str:
-    """Text for Plotly, which reads a small HTML in what it draws."""
-    return html.escape(text, quote=False)

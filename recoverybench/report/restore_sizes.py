@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 import statistics
 from collections import defaultdict
@@ -16,6 +15,7 @@ from recoverybench.records import TrialRecord
 from recoverybench.report.figures import MOST_DOTS
 from recoverybench.report.rows import Row
 from recoverybench.report.section import Figure
+from recoverybench.web.charts import chart_text
 
 _SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross")
 """One for each colour that the page has for series."""
@@ -148,10 +148,10 @@ def _points(name: str, place: int, points: Sequence[_Point]) -> dict[str, Any]:
         "y": [p.taken_s for p in shown],
         "customdata": [
             [
-                html.escape(p.row.label, quote=False),
+                chart_text(p.row.label),
                 seconds(p.taken_s),
                 _bytes(p.size),
-                html.escape(p.trial.trial, quote=False),
+                chart_text(p.trial.trial),
             ]
             for p in shown
         ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,6 +10,7 @@ from recoverybench.labels import NONE, fixed, outcome_name, seconds
 from recoverybench.reads import TARGET, Read, read_of, reads_of
 from recoverybench.report.figures import MOST_DOTS
 from recoverybench.report.rows import Row
+from recoverybench.web.charts import chart_text
 
 _ROW_PX: Final = 58
 _JITTER: Final = 0.16
@@ -103,7 +103,7 @@ def fraction_figure(shown: Sequence[Restore]) -> dict[str, Any] | None:
             "yaxis": {
                 "tickmode": "array",
                 "tickvals": list(range(len(shown))),
-                "ticktext": ["<br>".join(map(_escape, one.row.label_lines)) for one in shown],
+                "ticktext": ["<br>".join(map(chart_text, one.row.label_lines)) for one in shown],
                 "range": [len(shown) - 0.5, -0.5],
                 "fixedrange": True,
             },
@@ -119,11 +119,11 @@ def _dots(y: int, one: Restore) -> dict[str, Any]:
         "type": "scatter",
         "meta": y,
         "mode": "markers",
-        "name": _escape(one.row.label),
+        "name": chart_text(one.row.label),
         "x": [fraction for _, fraction in found],
         "y": [y + _offset(i, len(found)) for i in range(len(found))],
         "customdata": [
-            [_escape(t.trial), f"{part:.2f}", seconds(t.restore_read_s), outcome_name(t.outcome)]
+            [chart_text(t.trial), f"{part:.2f}", seconds(t.restore_read_s), outcome_name(t.outcome)]
             for t, part in found
         ],
         "hovertemplate": "<b>%{customdata[1]}</b> of a raw read, read in %{customdata[2]}"
@@ -173,8 +173,3 @@ def _beside(y: int, one: Restore) -> dict[str, Any]:
         "showarrow": False,
         "text": f"<b>{first}</b><br>{one.rate} of {one.raw_rate} GB/s",
     }
-
-
-def _escape(text: str) -> str:
-    """Plotly reads a little HTML in labels; a run's texts are no markup."""
-    return html.escape(text, quote=False)

@@ -22,6 +22,7 @@ from recoverybench.labels import (
 from recoverybench.records import TrialRecord, Verification
 from recoverybench.results.store import Run
 from recoverybench.stats import CellSummary, Interval, Spread, Survival, summarise
+from recoverybench.visible import clean
 
 LEVEL = 95
 """Per cent of the interval beside a success rate."""
@@ -270,7 +271,7 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
     Cells that never recovered come last. A cell of the suite without a trial is no row.
     """
     varying = varying_factors(t.cell for run in runs for t in run.trials)
-    names = _run_names(runs)
+    named = [(name,) if len(runs) > 1 else () for name in run_names(runs)]
     trials: dict[tuple[int, Cell], list[TrialRecord]] = defaultdict(list)
     for i, run in enumerate(runs):
         for trial in run.trials:
@@ -280,7 +281,7 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
             index=0,
             run=i,
             run_id=run.info.run_id,
-            label_parts=(*((names[i],) if len(runs) > 1 else ()), cell_label(s.cell, varying)),
+            label_parts=tuple(map(clean, (*named[i], cell_label(s.cell, varying)))),
             summary=s,
             trials=tuple(trials[i, s.cell]),
         )
@@ -296,8 +297,10 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
     return [dataclasses.replace(row, index=i) for i, row in enumerate(ranked)]
 
 
-def _run_names(runs: Sequence[Run]) -> list[str]:
-    """Each run's label, or its id; the position is added where two would be called the same."""
+def run_names(runs: Sequence[Run]) -> list[str]:
+    """What the report calls each run: its label, or its id, and its position too where two would be
+    called the same.
+    """
     names = [run.info.label or run.info.run_id for run in runs]
     counts = Counter(names)
     return [f"{n} ({i + 1})" if counts[n] > 1 else n for i, n in enumerate(names)]

@@ -12,7 +12,8 @@ from recoverybench.results.store import Run
 Figure = dict[str, Any]
 """A Plotly figure as plain data: ``data`` and ``layout``. Colours may be names of the page's CSS
 variables. With ``rows``, the index of a row for each number on its vertical axis, the page shows
-only rows that its filters let through, some at a time; a trace of one row names it as ``meta``.
+only rows that its filters let through, some at a time; a trace of one row names it as ``meta``. In
+a figure without, a trace whose ``meta`` is a list of rows is there while one of them is.
 """
 
 

@@ -23,10 +23,10 @@ from recoverybench.report.profiles import profiles_section
 from recoverybench.report.prose import LIMITS, method, method_head
 from recoverybench.report.restore_sizes import restored, size_figure
 from recoverybench.report.restores import fraction_figure, restores
-from recoverybench.report.rows import LEVEL
+from recoverybench.report.rows import LEVEL, run_names
 from recoverybench.report.saves import sweeps
 from recoverybench.report.section import Material, Section
-from recoverybench.report.settings import constants_of, settings_of
+from recoverybench.report.settings import constants_of, differences, settings_of
 from recoverybench.report.topologies import topologies_section
 from recoverybench.soaks import soaks_of
 from recoverybench.vocabulary import OUTCOMES, SHOWN_PHASES, UNNAMED
@@ -128,8 +128,12 @@ def _waterfall(material: Material) -> Section:
 
 
 def _settings(material: Material) -> Section:
-    runs = [settings_of(run) for run in material.runs]
-    return Section("settings", "Settings", {"runs": runs, "several": material.several})
+    names = run_names(material.runs)
+    runs = [settings_of(run) | {"name": n} for run, n in zip(material.runs, names, strict=True)]
+    apart = differences(runs)
+    marked = {(one.group, one.name) for one in apart}
+    data = {"runs": runs, "several": material.several, "differences": apart, "marked": marked}
+    return Section("settings", "Settings", data)
 
 
 def _method(material: Material) -> Section:

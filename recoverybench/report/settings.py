@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from markupsafe import Markup
 
@@ -43,6 +44,46 @@ def settings_of(run: Run) -> dict[str, Any]:
         "command": shlex.join(info.command),
         "raw": _lines(json.dumps(info.as_dict(), indent=2, ensure_ascii=False, default=str)),
     }
+
+
+_VARIES: Final = frozenset(
+    ("Run", name) for name in ("id", "label", "started", "took", "status", "trials")
+)
+"""What differs from run to run by itself, and explains nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A setting in which runs differ.
+
+    Attributes:
+        group, name: as the tables of settings name it.
+        values: of each run, in their order; a dash where a run does not say.
+    """
+
+    group: str
+    name: str
+    values: tuple[str, ...]
+
+
+def differences(settings: Sequence[dict[str, Any]]) -> list[Difference]:
+    """In what these runs differ, in the order of their settings; of one run nothing.
+
+    Args:
+        settings: of each run, from `settings_of`.
+    """
+    said: dict[tuple[str, str], list[str]] = {}
+    for position, run in enumerate(settings):
+        for group in run["groups"]:
+            for name, value in group["rows"]:
+                values = said.setdefault((group["name"], name), [NONE] * len(settings))
+                before = values[position]  # some names have several values
+                values[position] = value if before == NONE else f"{before}; {value}"
+    return [
+        Difference(group, name, tuple(values))
+        for (group, name), values in said.items()
+        if len(set(values)) > 1 and (group, name) not in _VARIES
+    ]
 
 
 def _lines(text: str) -> Markup:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 from functools import cache
 
 from markupsafe import Markup
 
+from recoverybench.visible import clean
 from recoverybench.web.embed import pack
 
 
@@ -22,3 +24,8 @@ def plotly() -> str:
 def packed_plotly() -> Markup:
     """The same as base64 of its gzip: 2.0 MB instead of 4.8."""
     return pack(plotly().encode())
+
+
+def chart_text(text: str) -> str:
+    """A string of a run as Plotly shows it: Plotly reads some tags in texts, and links."""
+    return html.escape(clean(text), quote=False)

@@ -13,6 +13,25 @@ const wanted = (row) => filters.every(({ select, of }) => select.value === "" ||
 // Positions on the axis of a figure whose rows are wanted.
 const wantedRows = (figure) => figure.rows.map((row, y) => [row, y]).filter(([row]) => wanted(row)).map(([, y]) => y);
 
+// A figure of another kind: the series with a row that is wanted.
+const ofWanted = (figure) => ({ ...figure, data: figure.data.filter((t) => !Array.isArray(t.meta) || t.meta.some(wanted)) });
+
+// What stands in tables, maps and lists of one cell.
+function hideUnwanted() {
+  for (const node of document.querySelectorAll("tr[data-row], option[data-row]")) {
+    node.hidden = !wanted(Number(node.dataset.row));
+  }
+  for (const field of document.querySelectorAll("td[data-row]")) field.classList.toggle("out", !wanted(Number(field.dataset.row)));
+  for (const map of document.querySelectorAll(".map")) map.hidden = !map.querySelector("td[data-row]:not(.out)");
+  for (const node of document.querySelectorAll("li[data-rows]")) node.hidden = !node.dataset.rows.split(",").map(Number).some(wanted);
+  for (const select of document.querySelectorAll("select[data-chooses]")) {
+    const there = [...select.options].filter((option) => !option.hidden);
+    if (!there.length || !select.selectedOptions[0].hidden) continue;
+    select.value = there[0].value;
+    byId(select.dataset.chooses).dataset.figure = select.value; // drawn with all others, after this
+  }
+}
+
 // The same figure with these of its rows alone, from the top.
 function picked(figure, shown) {
   const place = new Map(shown.map((y, i) => [y, i]));

@@ -5,7 +5,7 @@ const seen = new Set();
 
 function drawChart(box) {
   if (!seen.has(box)) return;
-  if (!box.classList.contains("rows")) { drawFigure(box, figures[box.dataset.figure]); return; }
+  if (!box.classList.contains("rows")) { drawFigure(box, ofWanted(figures[box.dataset.figure])); return; }
   const done = drawRows(box);
   drawPager(box);
   if (done && box.id === "recovery") done.then(listen);
@@ -36,8 +36,7 @@ function scale(toShare) {
 
 function filtered() {
   firstRow = 0;
-  const rows = document.querySelectorAll("tr[data-row]");
-  for (const row of rows) row.hidden = !wanted(Number(row.dataset.row));
+  hideUnwanted();
   const count = data.labels.filter((_, row) => wanted(row)).length;
   const some = filters.some(({ select }) => select.value !== "");
   byId("filtered").textContent = some ? `${count} of ${data.labels.length} cells` : "";

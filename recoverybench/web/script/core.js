@@ -5,7 +5,15 @@ const root = document.documentElement;
 const NONE = "–";
 const NARROW = 560; // of a chart, in pixels: below it, labels stand above their rows
 
-const text = (value) => String(value).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+// Strings of a run: no character that acts instead of being read, as `visible.clean` has it.
+const ACTS = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+const hex = (code, digits) => code.toString(16).padStart(digits, "0");
+const visible = (value) => String(value).replace(ACTS, (char) => {
+  const code = char.codePointAt(0);
+  return code < 256 ? `\\x${hex(code, 2)}` : code < 65536 ? `\\u${hex(code, 4)}` : `\\U${hex(code, 8)}`;
+});
+
+const text = (value) => visible(value).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const words = (name) => String(name).replace(/_/g, " ");
 
 function seconds(value) {
@@ -17,7 +25,7 @@ function seconds(value) {
 
 function element(tag, content, attributes) {
   const node = document.createElement(tag);
-  if (content != null) node.textContent = content;
+  if (content != null) node.textContent = visible(content);
   for (const [k, v] of Object.entries(attributes || {})) node.setAttribute(k, v);
   return node;
 }
@@ -34,7 +42,8 @@ async function unpack(id) {
 // plotly.js is inside the page, compressed, or beside it, as a file of its site.
 async function loadPlotly() {
   if (byId("plotly")) {
-    const script = element("script", await unpack("plotly"));
+    const script = element("script");
+    script.textContent = await unpack("plotly");
     document.head.append(script);
     script.remove();
   }
