@@ -265,6 +265,14 @@ def test_times_of_day_are_the_earliest_there_can_be() -> None:
     assert elastic.summary.wall_time_s - began == 40
 
 
+def test_a_trial_that_took_for_ever_has_a_time_of_day() -> None:
+    trials = [
+        dataclasses.replace(make_trial(i, rep=i), wall_s=w) for i, w in enumerate((1e308, -5))
+    ]
+    first, second = only(told([*trials, *trials])).trials[:2]
+    assert first.wall_time_s == second.wall_time_s == moment_s("9999-12-31T23:59:59")
+
+
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "\x00", "9" * 50])
 def test_a_run_that_says_no_time_began_long_ago(text: str) -> None:
     assert moment_s(text) == 0

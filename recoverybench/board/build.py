@@ -30,13 +30,19 @@ from recoverybench.results.run_columns import names_of
 from recoverybench.stats import CellSummary, summarise
 from recoverybench.visible import clean
 
+_LAST_S = 253_402_300_799.0
+"""The end of the year 9999: a run may say that a trial took for ever, and TensorBoard's fast loader
+drops what follows an instant that is not finite.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A trial of a cell, its step, and when its end was at the earliest."""
+    """A trial of a cell, its step, and when at the earliest it was begun and over."""
 
     trial: TrialRecord
     step: int
+    began_s: float
     wall_time_s: float
 
 
@@ -104,17 +110,20 @@ def _places(run: Run) -> dict[Cell, list[_Place]]:
     A record has no time of day. A run began at `created`, and its trials took what they took one
     after another, so the end of each was at least so much later.
     """
-    found: dict[Cell, list[tuple[TrialRecord, float]]] = {}
+    found: dict[Cell, list[tuple[TrialRecord, float, float]]] = {}
     now_s = moment_s(run.info.created)
     for trial in run.trials:
-        now_s += trial.wall_s
-        found.setdefault(trial.cell, []).append((trial, now_s))
+        began_s, now_s = now_s, min(max(now_s + trial.wall_s, now_s), _LAST_S)
+        found.setdefault(trial.cell, []).append((trial, began_s, now_s))
     places = {}
-    for cell, pairs in found.items():
-        reps = [trial.rep for trial, _ in pairs]
+    for cell, timed in found.items():
+        reps = [trial.rep for trial, _, _ in timed]
         # The injections of a soak have one repetition between them.
         steps = reps if len(set(reps)) == len(reps) else range(len(reps))
-        placed = [_Place(pair[0], step, pair[1]) for pair, step in zip(pairs, steps, strict=True)]
+        placed = [
+            _Place(trial, step, began_s, over_s)
+            for step, (trial, began_s, over_s) in zip(steps, timed, strict=True)
+        ]
         places[cell] = sorted(placed, key=lambda place: place.step)
     return places
 
@@ -143,7 +152,7 @@ def _sessions(run: Run, name: str, folder: str, told: _Told) -> Iterator[Session
             directory=directory,
             name=directory if told.runs else cell,
             status=_status(summary),
-            started_s=min(place.wall_time_s - place.trial.wall_s for place in own),
+            started_s=min(place.began_s for place in own),
             ended_s=ended_s,
             hparams=hparams,
             summary=Point(0, ended_s, metrics_of(summary)),
