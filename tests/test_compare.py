@@ -142,6 +142,20 @@ def test_sides_on_which_nothing_ever_recovered() -> None:
     all_forms(found)
 
 
+def test_both_samples_are_kept_whole_and_are_in_the_json() -> None:
+    base = trials(6, cells=CELLS[:1])
+    late = [timed_out_trial(i, rep=i, cell=CELLS[0]) for i in range(2)]
+    lost = with_outcome(base[2:3], "not_recovered", 1)
+    found = compared(side(base), side([*late, *lost, *base[3:]], "new"))
+    [cell] = found.cells
+    assert cell.samples[0].times_s == tuple(t.recovery_s for t in base)
+    [plain] = json.loads(json.dumps(found.as_dict()))["cells"]
+    assert plain["samples"] == [
+        {"times_s": [t.recovery_s for t in base], "censored": 0, "limit_s": 60.0},
+        {"times_s": [t.recovery_s for t in base[3:]], "censored": 2, "limit_s": 60.0},
+    ]
+
+
 # Cells that cannot be compared
 
 
@@ -329,6 +343,25 @@ def test_the_command_and_its_exit_codes(kept: Path, capsys: pytest.CaptureFixtur
         assert cli.call(["compare", "base", "slow", "--format", form, "-o", f"out.{form}"]) == 0
         assert (kept / f"out.{form}").stat().st_size > 500
     capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "begins"),
+    [
+        ("out.html", [], "<!doctype html>"),
+        ("out.HTM", [], "<!doctype html>"),
+        ("out.json", [], "{"),
+        ("out.md", [], MARKER),
+        ("out.txt", [], "3 cells compared"),
+        ("out.unknown", [], "3 cells compared"),
+        ("out.html", ["--format", "json"], "{"),
+    ],
+)
+def test_the_ending_of_a_file_says_its_format_unless_it_is_named(
+    kept: Path, name: str, options: list[str], begins: str
+) -> None:
+    assert cli.call(["compare", "base", "slow", "-o", name, *options]) == 0
+    assert (kept / name).read_text().startswith(begins)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from recoverybench.cli._options import echo_json
 from recoverybench.errors import EXIT_OK, EXIT_WRONG, bad_value
 
 FORMATS = ("text", "markdown", "json", "html")
+ENDINGS = {"txt": "text", "md": "markdown", "htm": "html", **{name: name for name in FORMATS}}
+"""What the name of a file ends in -> the format that it asks for."""
 
 
 @click.command("compare", short_help=VERBS["compare"])
@@ -49,9 +51,8 @@ FORMATS = ("text", "markdown", "json", "html")
     "--format",
     "output",
     type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="text for people, markdown for a pull request, json for programs, html for a browser.",
+    help="text for people, markdown for a pull request, json for programs, html for a browser. By "
+    "default what the name of FILE ends in (.md, .json, .html …), or text.",
 )
 def command(
     base: str,
@@ -60,7 +61,7 @@ def command(
     margin: str,
     alpha: str,
     out: Path | None,
-    output: str,
+    output: str | None,
 ) -> int:
     """Compare NEW with BASE: cell by cell, phase by phase, outcome by outcome.
 
@@ -72,6 +73,8 @@ def command(
     from recoverybench.compare import compare
     from recoverybench.plan.trials import read_precision
 
+    ending = "" if out is None else out.suffix.removeprefix(".").lower()
+    chosen = output or ENDINGS.get(ending, "text")
     found = compare(
         base,
         new,
@@ -79,17 +82,17 @@ def command(
         alpha=_probability(alpha),
     )
     if out is not None:
-        click.echo(str(write_text_new(_text(found, output), out)))
-    elif output == "json":
+        click.echo(str(write_text_new(_text(found, chosen), out)))
+    elif chosen == "json":
         echo_json(found.as_dict())
-    elif output == "text":
+    elif chosen == "text":
         from rich.console import Console
 
         from recoverybench.compare.text import print_comparison
 
         print_comparison(found, Console())
     else:
-        click.echo(_text(found, output), nl=False)
+        click.echo(_text(found, chosen), nl=False)
     complaints = found.found(fail_on) if fail_on else []
     for line in complaints:
         click.echo(f"recoverybench: {line}", err=True)

@@ -32,6 +32,8 @@ _TRIANGLE: Final = 10.0
 """Room of a triangle, in pixels."""
 _NAME: Final = 22
 """Letters of a side's name that are shown; the page's head has all of it."""
+_LETTERS: Final = 50
+"""Letters of the line below it: so many fit on a phone."""
 _LINES: Final = 40.0
 """Height of the two lines of text over a row of dots, in pixels."""
 _LEAST_ROOM: Final = 32.0
@@ -183,7 +185,8 @@ def _texts(row: _Side, top: float) -> str:
     return (
         f'<text class="who" x="0" y="{top + 16:.0f}">'
         f'<tspan class="s{row.number}">{SIDES[row.number]}</tspan> {escape(name)}</text>'
-        f'<text class="tick" x="0" y="{top + 33:.0f}">{escape(_numbers(row))}</text>{beside}'
+        f'<text class="tick" x="0" y="{top + 33:.0f}">{escape(_numbers(row, whole=False))}</text>'
+        f"{beside}"
     )
 
 
@@ -221,30 +224,26 @@ def _x(axis: Axis, value: float, end: float) -> str:
     return f"{_FROM + axis.part(value) * (end - _FROM):.5g}%"
 
 
-def _numbers(row: _Side) -> str:
-    """What the dots come to, on one line."""
+def _numbers(row: _Side, *, whole: bool = True) -> str:
+    """What the dots come to, on one line; the interval only where that is short, or `whole`."""
     found = row.found
     count = len(found.times_s) + found.censored
     if not count:
         return "no trial says how long it took"
-    parts = [f"{count} {'trial' if count == 1 else 'trials'}"]
-    if len(row.dots) < len(found.times_s):
-        parts[0] += f" ({len(row.dots)} drawn)"
+    said = f"{count} {'trial' if count == 1 else 'trials'}"
     if row.median is None:
-        parts.append(f"median > {seconds(row.bound)}")
-    elif count > 1:
-        parts.append(f"median {seconds(row.median)}{_interval_text(row, ' (', ')')}")
-    else:
-        parts.append(seconds(row.median))
-    return ", ".join(parts)
+        return f"{said}, median > {seconds(row.bound)}"
+    said += f", {'' if count == 1 else 'median '}{seconds(row.median)}"
+    longer = said + _interval_text(row)
+    return longer if whole or len(longer) <= _LETTERS else said
 
 
-def _interval_text(row: _Side, before: str, after: str) -> str:
+def _interval_text(row: _Side) -> str:
     if row.interval is None:
         return ""
     high = row.interval.high
     end = seconds(high) if high <= _MOST_SECONDS else f"> {row.found.limit_s:g} s"
-    return f"{before}{seconds(row.interval.low)} to {end}{after}"
+    return f" ({seconds(row.interval.low)} to {end})"
 
 
 def _late_text(row: _Side) -> str:
@@ -256,6 +255,8 @@ def _in_words(row: _Side) -> str:
     said = f"{SIDES[row.number].capitalize()}, {row.name}: {_numbers(row)}"
     if len(row.dots) > 1:
         said += f", from {seconds(row.dots[0])} to {seconds(row.dots[-1])}"
+    if len(row.dots) < len(row.found.times_s):
+        said += f", {len(row.dots)} of them drawn"
     if row.found.censored:
         said += f"; {_late_text(row)}"
     return said + "."
