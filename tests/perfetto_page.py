@@ -170,6 +170,7 @@ _ARRANGE = """(order) => {
   const place = (track) => order.findIndex((name) => track.name.startsWith(name + " "));
   const sorted = [...tracks.children].sort((a, b) => place(a) - place(b));
   for (const track of sorted) { tracks.addChildLast(track); track.expand(); }
+  app.raf.scheduleFullRedraw();
 }"""
 
 
@@ -203,6 +204,7 @@ def arrange(page: Any, content: bytes) -> None:
     events = json.loads(content)["traceEvents"]
     names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     order = [names[e["pid"]] for e in events if e["name"] == "process_sort_index"]
+    settle(page)  # its own parts have put their tracks there
     page.evaluate(_ARRANGE, order)
     settle(page)
 

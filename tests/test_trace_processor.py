@@ -15,11 +15,8 @@ from recoverybench.records import TrialRecord
 from recoverybench.results.lookup import find_trial
 from recoverybench.results.store import Run, load
 from recoverybench.trace import trace_of, write
-from tests.perfetto_page import (
-    needs_perfetto,
-    processor,
-    shell,
-)
+from tests.browser import Opened, keep_screenshot
+from tests.perfetto_page import arrange, dialogs, needs_perfetto, page_with, processor, shell
 from tests.sample_run import failed_trial, make_run, make_trial, soak_trials, timed_out_trial
 from tests.test_trace import HOSTILE, slices
 
@@ -174,3 +171,20 @@ def test_what_is_cut_off_is_an_error_here(tmp_path: Path) -> None:
     broken["traceEvents"].append({**first, "ts": first["ts"] + 1})  # overlaps, and does not nest
     with processor(json.dumps(broken).encode()) as found:
         assert rows(found, ERRORS) != [] or len(rows(found, SLICES)) != len(slices(broken))
+
+
+@needs_perfetto
+def test_perfettos_page_shows_a_real_trial(tmp_path: Path) -> None:
+    run = load(QUICK)
+    _, content = made(run, find_trial(run, "0001"), tmp_path)
+    with page_with(content, size=(1500, 1150)) as page:
+        arrange(page, content)
+        assert dialogs(page) == []
+        errors = "() => [app.trace.loadingErrors, app.trace.traceInfo.importErrors]"
+        assert page.evaluate(errors) == [[], 0]
+        titles = page.evaluate("() => app.trace.workspace.children.map((track) => track.name)")
+        assert titles[0].startswith("trial 0001: recovered") and len(titles) == 6
+        page.get_by_text("last completed step").nth(3).wait_for()
+        shown = page.inner_text("body")
+        assert all(name in shown for name in ("phases", "milestones", "noticed", "fault"))
+        keep_screenshot(Opened(page, []), "trace-perfetto", full=False)
