@@ -136,6 +136,15 @@ def test_no_mark_leaves_its_drawing(tmp_path: Path) -> None:
                 })"""
             )
             assert outside == []
+            gaps = found.page.evaluate(
+                """() => [...document.querySelectorAll("svg.strip .late")].map((late) => {
+                  const name = late.parentElement.querySelectorAll(".who")[1];
+                  const [a, b] = [name, late].map((one) => one.getBoundingClientRect());
+                  return b.left - a.right;
+                })"""
+            )
+            assert len(gaps) == 1
+            assert min(gaps) > 2
 
 
 def test_hundreds_of_cells_stay_usable(tmp_path: Path) -> None:

@@ -31,7 +31,10 @@ _DOT: Final = 7.6
 _TRIANGLE: Final = 10.0
 """Room of a triangle, in pixels."""
 _NAME: Final = 22
-"""Letters of a side's name that are shown; the page's head has all of it."""
+_NAME_BESIDE: Final = 15
+"""Letters of a side's name that are shown, and where there is a number beside it; the page's head
+has all of it.
+"""
 _LETTERS: Final = 50
 """Letters of the line below it: so many fit on a phone."""
 _LINES: Final = 40.0
@@ -50,9 +53,9 @@ _AXIS: Final = 46.0
 _FROM: Final = 2.5
 _TO: Final = 97.5
 """Where the axis begins and ends, per cent of the width."""
-_TO_LANE: Final = 82.0
-_LANE: Final = 85.5
-_COLUMNS: Final = (89.0, 92.5, 96.0)
+_TO_LANE: Final = 79.0
+_LANE: Final = 83.0
+_COLUMNS: Final = (87.5, 91.5, 95.5)
 """The same where trials were not back: the axis ends earlier, and these stand beyond it."""
 
 _MOST_SECONDS: Final = 1e15
@@ -172,10 +175,10 @@ def _row(row: _Side, axis: Axis, top: float, end: float) -> tuple[str, float]:
 
 
 def _texts(row: _Side, top: float) -> str:
-    name = row.name
-    if len(name) > _NAME:  # sides often differ in their ends, as in RUN@jax==0.10.1
-        name = f"{name[:8]}…{name[9 - _NAME :]}"
     late = row.found.censored
+    name, most = row.name, _NAME_BESIDE if late else _NAME
+    if len(name) > most:  # sides often differ in their ends, as in RUN@jax==0.10.1
+        name = f"{name[: most // 3]}…{name[most // 3 + 1 - most :]}"
     beside = (
         f'<text class="late" x="100%" y="{top + 16:.0f}" text-anchor="end">'
         f"{escape(_late_text(row))}</text>"
