@@ -160,7 +160,7 @@ def _row(row: _Side, axis: Axis, top: float, end: float) -> tuple[str, float]:
     step = min(_DOT, max(_USUAL_ROOM / (2 * deep), _CLOSEST)) if deep else 0.0
     room = max(_LEAST_ROOM, 2 * deep * step + _DOT)
     middle = top + _LINES + room / 2
-    parts = [_texts(row, top)]
+    parts = [_texts(row, top), _median(row, axis, middle, end, room)]
     if row.dots:
         parts.append(f'<g class="dots s{row.number}">')
         parts += [
@@ -168,7 +168,6 @@ def _row(row: _Side, axis: Axis, top: float, end: float) -> tuple[str, float]:
             for t, level in zip(row.dots, levels, strict=True)
         ]
         parts.append("</g>")
-    parts.append(_median(row, axis, middle, end, room))
     if row.found.censored:
         parts.append(_triangles(row, middle, room))
     return "".join(parts), _LINES + room + _TRACK + _GAP
@@ -194,7 +193,7 @@ def _texts(row: _Side, top: float) -> str:
 
 
 def _median(row: _Side, axis: Axis, middle: float, end: float, room: float) -> str:
-    """The bar at the median and, below the dots, the line of its interval."""
+    """The bar at the median, behind the dots, and the line of its interval, below them."""
     lines = []
     track = middle + room / 2 + _TRACK
     if row.interval is not None:
@@ -205,8 +204,7 @@ def _median(row: _Side, axis: Axis, middle: float, end: float, room: float) -> s
         lines.append(f'x1="{x}" x2="{x}" y1="{top:.1f}" y2="{track + 5:.1f}"')
     if not lines:
         return ""
-    rims = "".join(f'<line class="rim" {line}/>' for line in lines)
-    return f'<g class="median">{rims}{"".join(f"<line {line}/>" for line in lines)}</g>'
+    return f'<g class="median">{"".join(f"<line {line}/>" for line in lines)}</g>'
 
 
 def _triangles(row: _Side, middle: float, room: float) -> str:
