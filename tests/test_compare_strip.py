@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from recoverybench.compare.axis import LOG_FROM, axis_of
 from recoverybench.compare.forest import forest
-from recoverybench.compare.model import Comparison, Distribution
+from recoverybench.compare.model import Comparison, Distribution, NotCompared
 from recoverybench.compare.order import GROUPS, grouped, worst_first
+from recoverybench.compare.page import to_html
 from recoverybench.compare.strip import strip, thinned_words
 from recoverybench.compare.swarm import MOST_DOTS, stacked, thinned
 from tests.sample_run import timed_out_trial
@@ -265,3 +266,25 @@ def test_the_order_does_not_depend_on_that_of_the_cells(order: Sequence[int]) ->
 
 
 MIXED = mixed()
+
+
+# The page
+
+
+def test_cells_that_were_not_compared_come_before_those_that_are_no_worse() -> None:
+    one = NotCompared("gone", "base", "only in the base")
+    text = to_html(dataclasses.replace(MIXED, not_compared=(one,)))
+    ids = [text.index(f'id="{name}"') for name in ("undecided", "not-compared", "better", "same")]
+    assert ids == sorted(ids)
+    alone = to_html(dataclasses.replace(MIXED, cells=(), not_compared=(one,)))
+    assert alone.count('id="not-compared"') == text.count('id="not-compared"') == 1
+
+
+def test_a_page_of_300_cells_is_small() -> None:
+    found = compared(
+        side(trials(50, cells=CELLS[:1])), side(trials(50, 1.5, cells=CELLS[:1], seed=1), "new")
+    )
+    cells = [dataclasses.replace(found.cells[0], label=f"cell {i}") for i in range(300)]
+    text = to_html(dataclasses.replace(found, cells=tuple(cells)))
+    assert text.count("<circle") >= 300 * 100
+    assert len(text.encode()) <= 5_000_000
