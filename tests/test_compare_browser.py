@@ -11,7 +11,7 @@ import pytest
 
 from recoverybench.compare.build import compare
 from recoverybench.compare.model import Comparison
-from recoverybench.compare.page import LINES, OPEN, to_html
+from recoverybench.compare.page import CHANGES, LINES, OPEN, to_html
 from recoverybench.compare.sides import Side
 from recoverybench.records import TrialRecord
 from recoverybench.results.store import load
@@ -158,6 +158,9 @@ def test_hundreds_of_cells_stay_usable(tmp_path: Path) -> None:
         assert pages.locator("details.cell[open]").count() == OPEN
         assert pages.locator("svg.strip").count() == cells
         assert pages.locator(".forest > .line:visible").count() == LINES
+        assert len(comparison.changes) == 34
+        assert pages.locator(".changes > li").count() == 34
+        assert pages.locator(".changes > li:visible").count() == CHANGES
         assert found.wide() <= 0
         # A name of the first drawing opens the cell that it leads to.
         last = pages.locator(f'.forest a[href="#cell-{LINES}"]')

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from recoverybench.compare.axis import LOG_FROM, axis_of
 from recoverybench.compare.forest import forest
-from recoverybench.compare.model import Comparison, Distribution, NotCompared
-from recoverybench.compare.order import GROUPS, grouped, worst_first
+from recoverybench.compare.model import Comparison, Distribution, NotCompared, OutcomeChange
+from recoverybench.compare.order import GROUPS, gravest_first, grouped, worst_first
 from recoverybench.compare.page import to_html
 from recoverybench.compare.strip import strip, thinned_words
 from recoverybench.compare.swarm import MOST_DOTS, stacked, thinned
@@ -266,6 +266,15 @@ def test_the_order_does_not_depend_on_that_of_the_cells(order: Sequence[int]) ->
 
 
 MIXED = mixed()
+
+
+def test_the_gravest_outcome_is_told_first() -> None:
+    kinds = ("lost", "broken", "divergence", "lost")
+    changes = [
+        OutcomeChange(f"cell {i}", "x", kind, (0, 5), (1, 5)) for i, kind in enumerate(kinds)
+    ]
+    found = [change.label for change in gravest_first(changes)]
+    assert found == ["cell 2", "cell 1", "cell 0", "cell 3"]
 
 
 # The page

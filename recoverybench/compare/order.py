@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from recoverybench.compare.model import CellComparison, Comparison, Row
+from recoverybench.compare.model import CellComparison, Comparison, OutcomeChange, Row
 
 GROUPS: Final = {
     "worse": "Worse, in time or outcome",
@@ -28,7 +28,8 @@ def worst_first(comparison: Comparison) -> list[tuple[str, CellComparison]]:
     Within what is worse, outcomes come before times: training that is no longer the same, cells
     that never recover any more, cells that are slower or recover less often, single trials that
     were lost, and cells of which only a part is slower. Then the factor decides, the largest
-    first; a side that was not back at its deadline is slower than any that was.
+    first; a side that was not back at its deadline is slower than any that was. Equal ones keep
+    their order.
     """
     kinds: dict[str, int] = {}
     for change in comparison.changes:
@@ -38,6 +39,11 @@ def worst_first(comparison: Comparison) -> list[tuple[str, CellComparison]]:
     ranked = [(_group(cell, kinds), _rank(cell, kinds), cell) for cell in comparison.cells]
     ranked.sort(key=lambda one: (groups.index(one[0]), one[1]))
     return [(group, cell) for group, _, cell in ranked]
+
+
+def gravest_first(changes: Iterable[OutcomeChange]) -> list[OutcomeChange]:
+    """New outcomes: training that is no longer the same, cells that are broken, and the rest."""
+    return sorted(changes, key=lambda change: _SEVERITY[change.kind])
 
 
 def grouped(ordered: Iterable[tuple[str, CellComparison]]) -> dict[str, list[CellComparison]]:
@@ -63,9 +69,9 @@ def _severity(cell: CellComparison, kinds: Mapping[str, int]) -> int | None:
     return min(found, default=None)
 
 
-def _rank(cell: CellComparison, kinds: Mapping[str, int]) -> tuple[float, float, str]:
+def _rank(cell: CellComparison, kinds: Mapping[str, int]) -> tuple[float, float]:
     severity = _severity(cell, kinds)
-    return (math.inf if severity is None else severity, -_factor(cell.rows[0]), cell.label)
+    return math.inf if severity is None else severity, -_factor(cell.rows[0])
 
 
 def _factor(row: Row) -> float:

@@ -11,13 +11,16 @@ from markupsafe import Markup
 from recoverybench.compare import words
 from recoverybench.compare.forest import forest
 from recoverybench.compare.model import CellComparison, Comparison
-from recoverybench.compare.order import GROUPS, grouped, worst_first
+from recoverybench.compare.order import GROUPS, gravest_first, grouped, worst_first
 from recoverybench.compare.strip import strip, thinned_words
 from recoverybench.web.policy import policy
 from recoverybench.web.templating import asset, render
 
 OPEN: Final = 12
 """Cells that are open from the start; of more, each is a line that opens."""
+
+CHANGES: Final = 8
+"""New outcomes that are listed at once; the others are folded."""
 
 LINES: Final = 40
 """Lines of the first drawing that are shown at once; the others are folded."""
@@ -58,6 +61,8 @@ def to_html(comparison: Comparison, *, home: str | None = None) -> str:
         c=comparison,
         w=words,
         answer=words.answer(comparison, parts=False),
+        changes=gravest_first(comparison.changes),
+        listed=CHANGES,
         worst=_worst(ordered),
         sides=(
             words.side_line("Base", comparison.base),
