@@ -316,7 +316,7 @@ def test_report_leaves_nothing_behind_when_it_fails(
     def fail(*arguments: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("recoverybench.report.write_report", fail)
+    monkeypatch.setattr("recoverybench.report.render", fail)
     path = run_dir(in_tmp / "a-run")
     assert cli.call(["report", str(path), "-o", "new.html"]) == 3
     assert not (in_tmp / "new.html").exists()

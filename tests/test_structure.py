@@ -36,7 +36,7 @@ WORKER_MAY_IMPORT = (
 )
 """What runs inside a training process knows these, and nothing of the supervisor."""
 
-WORDS = ("errors", "vocabulary", "cells", "records", "labels", "visible", "garbage")
+WORDS = ("errors", "vocabulary", "cells", "records", "labels", "visible", "garbage", "new_file")
 
 RANKS = (
     WORDS,

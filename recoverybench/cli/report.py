@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,8 @@ import click
 
 from recoverybench.cli import VERBS
 from recoverybench.cli._options import echo_json, format_option, run_path
-from recoverybench.errors import UsageError, bad_value
+from recoverybench.errors import UsageError
+from recoverybench.new_file import check_new, new_file
 
 if TYPE_CHECKING:
     from recoverybench.results.store import Run
@@ -61,17 +63,11 @@ def write_new(runs: Sequence[Run], out: Path | None, option: str = "--out") -> P
     Raises:
         UsageError: `out` exists, or cannot be written.
     """
-    from recoverybench.report import write_report
+    from recoverybench.report import render
 
-    if out is not None:
-        path = _claim(out, option)
-    else:
-        path = _claim_free(REPORTS, runs[0].info.run_id, option)
-    try:
-        return write_report(runs, path)
-    except BaseException:
-        path.unlink(missing_ok=True)  # it is ours, and empty
-        raise
+    path = out or _free(REPORTS, runs[0].info.run_id, option)
+    check_new(path, option)
+    return write_text_new(render(runs), path, option)
 
 
 def write_text_new(text: str, out: Path, option: str = "--out") -> Path:
@@ -80,49 +76,18 @@ def write_text_new(text: str, out: Path, option: str = "--out") -> Path:
     Raises:
         UsageError: `out` exists, or cannot be written.
     """
-    from recoverybench.results.store import replace_file
-
-    path = _claim(out, option)
-    try:
-        replace_file(path, text.encode("utf-8", "backslashreplace"))
-    except BaseException:
-        path.unlink(missing_ok=True)  # it is ours, and empty
-        raise
-    return path
+    with new_file(out, option) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
+    return out
 
 
-def check_new(out: Path | None, option: str = "--out") -> None:
-    """Raise the `UsageError` that `write_new` would, before anything is measured."""
-    if out is not None:
-        _claim(out, option).unlink()
-
-
-def _claim(path: Path, option: str) -> Path:
-    """Make an empty file that nobody else has made, and its folder.
-
-    Raises:
-        UsageError: that fails.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("x").close()
-    except FileExistsError:
-        raise bad_value(option, str(path), "a file that does not exist yet") from None
-    except OSError as error:
-        allowed = f"a file that can be written ({error.strerror})"
-        raise bad_value(option, str(path), allowed) from None
-    return path
-
-
-def _claim_free(folder: Path, name: str, option: str) -> Path:
-    """Make the first of NAME.html, NAME-2.html, … that is free, and the folder."""
+def _free(folder: Path, name: str, option: str) -> Path:
+    """The first of NAME.html, NAME-2.html, … that is free; the folder is made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder}: cannot be made: {error.strerror}; use {option}") from None
-    number, name = 1, name[:200]  # file systems end names at 255 bytes
-    while True:
-        path = folder / (f"{name}.html" if number == 1 else f"{name}-{number}.html")
-        if not path.exists() and not path.is_symlink():
-            return _claim(path, option)
-        number += 1
+    name = name[:200]  # file systems end names at 255 bytes
+    names = (f"{name}-{number}.html" for number in itertools.count(2))
+    paths = (folder / one for one in itertools.chain([f"{name}.html"], names))
+    return next(path for path in paths if not path.exists() and not path.is_symlink())

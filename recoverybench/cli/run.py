@@ -120,7 +120,7 @@ def command(suite: str | None, quiet: bool, strict: bool, output: str, **options
     goes into a directory under results/, the report under reports/; the report's path is the
     last line printed. Ctrl-C once ends cleanly and keeps what was measured.
     """
-    from recoverybench.cli.report import check_new
+    from recoverybench.new_file import check_new
     from recoverybench.plan.suite import DEFAULT_SUITE, Overrides, load_suite
     from recoverybench.results import store as results
     from recoverybench.terminal import Progress
@@ -131,7 +131,8 @@ def command(suite: str | None, quiet: bool, strict: bool, output: str, **options
         resolved = begun.info.suite
     else:
         resolved = load_suite(suite or DEFAULT_SUITE, overrides)
-    check_new(options["report"], "--report")
+    if options["report"] is not None:
+        check_new(options["report"], "--report")
     whole = results.whole_trials(begun.trials) if begun is not None else ()
     total = resolved.trials * len(resolved.cells) - len(whole)
     if resolved.profile:

@@ -8,9 +8,10 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from recoverybench.errors import UsageError, bad_value, unknown_name
+from recoverybench.errors import UsageError, unknown_name
+from recoverybench.new_file import new_file
 from recoverybench.results.columns import dtypes, rows, table
 from recoverybench.results.reading import Run
 
@@ -33,31 +34,12 @@ def export(runs: Sequence[Run], format: str, path: Path) -> Path:
         raise unknown_name("format", format, FORMATS)
     if format == "parquet":
         _check_parquet()
-    file = _new(path)
-    try:
-        with file:
-            if format == "parquet":
-                table(runs).to_parquet(file, engine="pyarrow", index=False)
-            else:
-                file.writelines(part.encode() for part in texts(runs, format))
-    except BaseException:
-        path.unlink(missing_ok=True)  # it is ours, and half of a table
-        raise
+    with new_file(path) as file:
+        if format == "parquet":
+            table(runs).to_parquet(file, engine="pyarrow", index=False)
+        else:
+            file.writelines(part.encode() for part in texts(runs, format))
     return path
-
-
-def _new(path: Path) -> BinaryIO:
-    """A file that nobody else has made, and its folder."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("xb")
-    except FileExistsError as error:
-        if error.filename == str(path):
-            raise bad_value("--out", str(path), "a file that does not exist yet") from None
-        allowed = "a file that can be written (Not a directory)"
-    except OSError as error:
-        allowed = f"a file that can be written ({error.strerror})"
-    raise bad_value("--out", str(path), allowed)
 
 
 def texts(runs: Sequence[Run], format: str) -> Iterator[str]:

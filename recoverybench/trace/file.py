@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from recoverybench.errors import bad_value
+from recoverybench.new_file import new_file
 
 
 def write(trace: Mapping[str, Any], path: Path) -> Path:
@@ -17,26 +17,11 @@ def write(trace: Mapping[str, Any], path: Path) -> Path:
     Raises:
         UsageError: the file exists or cannot be written.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("xb")
-    except FileExistsError as error:
-        allowed = "a file that does not exist yet"
-        if error.filename != str(path):
-            allowed = "a file that can be written (Not a directory)"
-        raise bad_value("--out", str(path), allowed) from None
-    except OSError as error:
-        allowed = f"a file that can be written ({error.strerror})"
-        raise bad_value("--out", str(path), allowed) from None
-    try:
-        with file:
-            text = "".join(_lines(trace)).encode()
-            # No time and no name in it: the same trace is the same file.
-            zipped = path.suffix.lower() == ".gz"
-            file.write(gzip.compress(text, mtime=0) if zipped else text)
-    except BaseException:
-        path.unlink(missing_ok=True)  # it is ours, and half of a trace
-        raise
+    with new_file(path) as file:
+        text = "".join(_lines(trace)).encode()
+        # No time and no name in it: the same trace is the same file.
+        zipped = path.suffix.lower() == ".gz"
+        file.write(gzip.compress(text, mtime=0) if zipped else text)
     return path
 
 
