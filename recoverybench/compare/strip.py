@@ -90,7 +90,7 @@ def strip(
 ) -> Markup:
     """A row of dots for each side over one axis of recovery times.
 
-    A dot is a trial, the upright bar the median, the line through it its interval. Trials that
+    A dot is a trial, the upright bar the median, the line below the dots its interval. Trials that
     were not back at the deadline are open triangles beyond the axis, with their number in words.
 
     Args:
