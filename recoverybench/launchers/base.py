@@ -9,6 +9,13 @@ from typing import Literal, Protocol
 How = Literal["cold", "warm"]
 """``cold``: a new interpreter with every import to do; ``warm``: the imports are done."""
 
+Reach = Literal["host", "network"]
+"""``host``: workers run on this machine, and see its Unix sockets and its memory; ``network``:
+they may run elsewhere, and share nothing with the supervisor but a file system and a network."""
+
+LOOPBACK = "127.0.0.1"
+"""Where the control channel listens unless a launcher needs more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Process:
@@ -39,10 +46,15 @@ class Launcher(Protocol):
 
     Attributes:
         python: the interpreter that they run on. environment: variables that they get.
+        reach: where they may be.
+        bind: address of this machine that the control channel listens on, and that the workers
+            connect to; only looked at where `reach` is ``network``.
     """
 
     python: str
     environment: dict[str, str]
+    reach: Reach
+    bind: str
 
     def start(
         self,
@@ -56,6 +68,8 @@ class Launcher(Protocol):
         """Start a worker that will connect to the control channel at `address`.
 
         Args:
+            address: a path, or ``tcp://HOST:PORT`` where `reach` is ``network``; the worker's
+                first argument as it is.
             network: file of the network namespace that it is to live in; None: the launcher's.
 
         Raises:

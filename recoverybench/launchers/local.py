@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from recoverybench.errors import HarnessError
-from recoverybench.launchers.base import Ended, How, Process
+from recoverybench.launchers.base import LOOPBACK, Ended, How, Process, Reach
 from recoverybench.leftovers import owner_mark
 from recoverybench.network.network import SUBNET
 from recoverybench.protocol import OWNER_VARIABLE, SPAWN_NS
@@ -39,6 +39,9 @@ class Local:
         log: output of the fork server.
         python: the interpreter that workers run on; None: the supervisor's.
     """
+
+    reach: Reach = "host"
+    bind: str = LOOPBACK
 
     def __init__(self, environment: dict[str, str], log: Path, python: str | None = None) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
