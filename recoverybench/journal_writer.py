@@ -20,8 +20,20 @@ _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def boot_id() -> str:
-    """The kernel's boot id: two journals with the same one share CLOCK_MONOTONIC."""
+    """The kernel's boot id. Two journals with the same one, and with the same time namespace,
+    share CLOCK_MONOTONIC.
+    """
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def time_namespace() -> str | None:
+    """The time namespace of this process, such as ``time:[4026531834]``; None: before Linux 5.6
+    there are none.
+    """
+    try:
+        return os.readlink("/proc/self/ns/time")
+    except OSError:
+        return None
 
 
 class Journal:
@@ -47,6 +59,7 @@ class Journal:
             "journal",
             schema=JOURNAL_SCHEMA,
             boot_id=boot_id(),
+            time_namespace=time_namespace(),
             clock_offset_ns=0,
             clock_bound_ns=0,
             pid=os.getpid(),

@@ -20,6 +20,7 @@ worker →   ``done`` step                          the last step is completed a
 worker →   ``left`` generation                    everybody has left it at the end of a step
 worker →   ``serving`` address                    the coordination service listens
 worker →   ``pong`` id                            answer to a probe
+worker →   ``clock`` id, t                        what its CLOCK_MONOTONIC shows, ns
 → worker   ``spec`` + fields of `JobSpec`         what the job is
 → worker   ``start`` + fields of `Place`          take this place (also: a standby's assignment)
 → worker   ``rejoin`` + fields of `Place`         take it in a new generation
@@ -29,6 +30,7 @@ worker →   ``pong`` id                            answer to a probe
 → worker   ``leave``                              worker 0: lead everybody out at a step's end
 → worker   ``serve`` address, world               (to a standby) be a coordination service
 → worker   ``ping`` id                            answer from the channel's own thread
+→ worker   ``clock`` id                           say what your clock shows, from the same thread
 → worker   ``exit``                               end now, with code 0
 =========  =====================================  ==========================================
 """
@@ -48,7 +50,7 @@ from recoverybench.topology import Topology
 Message = dict[str, Any]
 
 SPAWN_NS = "RECOVERYBENCH_SPAWN_NS"
-"""Environment variable: when the launcher started this process (CLOCK_MONOTONIC, ns)."""
+"""Environment variable: when the launcher started this process, ns by the supervisor's clock."""
 
 GATE = "g"
 """Name of the storage gate's socket, beside that of the control channel. There a worker whose

@@ -113,6 +113,7 @@ SUPERVISOR_EVENTS: Final = (
     "journal",
     "span",
     "spawn",  # `worker`, `attempt`, `pid`, `how` (cold|warm)
+    "clock",  # `at`, `offset_ns`, `bound_ns`: of the clock of another host
     "exit",  # `worker`, `attempt`, `code`, `signal`, `ours`
     "damage",  # `what`, `step`, `file`, `offset`, `bit`, …: made before the injection
     "notice",  # a preemption notice was sent (SIGTERM), before the injection

@@ -36,7 +36,17 @@ WORKER_MAY_IMPORT = (
 )
 """What runs inside a training process knows these, and nothing of the supervisor."""
 
-WORDS = ("errors", "vocabulary", "cells", "records", "labels", "visible", "garbage", "new_file")
+WORDS = (
+    "errors",
+    "vocabulary",
+    "cells",
+    "records",
+    "labels",
+    "visible",
+    "garbage",
+    "new_file",
+    "clocks",
+)
 
 RANKS = (
     WORDS,
@@ -84,6 +94,11 @@ PURE = (
     "recoverybench.board.names",
     "recoverybench.board.scalars",
     "recoverybench.cells",
+    "recoverybench.clocks",
+    "recoverybench.clocks.course",
+    "recoverybench.clocks.exchange",
+    "recoverybench.clocks.joining",
+    "recoverybench.clocks.reading",
     "recoverybench.compare.axis",
     "recoverybench.compare.forest",
     "recoverybench.compare.model",

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from recoverybench.job.clocks import measure_clocks
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 from recoverybench.plan.triggers import SETTING_UP, Trigger
@@ -66,8 +67,10 @@ class Approach:
             return met and all(m.ready for m in spare)
 
         problem = self._wait(there, spare)
+        measure_clocks(job)
         if problem is None and resumed:
             problem = self._resume(spare)
+            measure_clocks(job)
         if problem is None and self.victim is not None:
             problem = self._last_stretch()
         if problem is None and self.victim is not None and job.noticed():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from recoverybench.faults._soak import Soak
+from recoverybench.job.clocks import measure_clocks
 from recoverybench.job.job import Job
 from recoverybench.strategies.base import Strategy
 
@@ -45,5 +46,6 @@ def endure(
             if not mend(lambda: soak.mended(job)) or job.finished() or job.overdue:
                 return
             strategy.replenish(job)
+            measure_clocks(job)
     finally:
         soak.over = True

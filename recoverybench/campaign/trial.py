@@ -18,6 +18,7 @@ from recoverybench.campaign.storage import make_cold, measure_raw_read
 from recoverybench.cells import Cell
 from recoverybench.faults._soak import Soak
 from recoverybench.faults.base import Fault
+from recoverybench.job.clocks import measure_clocks
 from recoverybench.job.job import Job
 from recoverybench.job.watchdog import Limit
 from recoverybench.journal_writer import Journal
@@ -256,5 +257,6 @@ def _end(job: Job, fault: Fault, plan: Plan) -> None:
     try:
         if plan.victim is not None:
             fault.undo(job)
+        measure_clocks(job)
     finally:
         job.close()

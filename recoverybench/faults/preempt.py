@@ -16,6 +16,7 @@ off, so SIGTERM ends the process at once, and that is the injection.
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterable
 from typing import ClassVar
 
 from recoverybench.cells import Cell
@@ -68,15 +69,24 @@ class Preempt(Fault):
         if job.suspended():
             # The machine may go now; training ended when the last worker stopped to save.
             stopped = max(m.suspended[1] for m in job.ranks() if m.suspended is not None)
-            log_injection(job, self.name, victim, stopped)
+            known = _of_clocks(job.ranks())
+            log_injection(job, self.name, victim, stopped, **known)
             step = min(m.suspended[0] for m in job.ranks() if m.suspended is not None)
             job.note_evidence(
-                "preemption_notice", None, f"every worker has saved step {step}", stopped
+                "preemption_notice", None, f"every worker has saved step {step}", stopped, **known
             )
         elif job.finished() or not victim.alive:  # all that was needed was the notice
             log_injection(job, self.name, victim, notice)
         else:
             strike(job, victim, self.name, signal.SIGKILL)
+
+
+def _of_clocks(members: Iterable[Member]) -> dict[str, int]:
+    """How far instants of these workers may be wrong: fields of a line; none on one clock."""
+    offsets = [member.offset for member in members if member.offset is not None]
+    if not offsets:
+        return {}
+    return {"clock_offset_ns": 0, "clock_bound_ns": max(bound for _, bound in offsets)}
 
 
 def create(argument: str | None) -> Preempt:

@@ -62,18 +62,17 @@ class Job(Roster):
         deadline: int,
         seed: int = 0,
     ) -> None:
+        super().__init__()
         self.spec = spec
         self.seed = seed
         self.journal = journal
-        self.generation = 0
         self.world = spec.processes
         self.topology = spec.topology
-        self.evidence: list[Noticed] = []
         self.ambush: Ambush | None = None
         self.network: Network | None = None
         self.coordinator = ""
         self._loop = Loop(journal, deadline, self._watch)
-        self.members: list[Member] = []
+        self.turn_while = self._loop.turn_while
         self.launcher = launcher
         self._logs = logs
         self._probes = Probes()
@@ -178,6 +177,7 @@ class Job(Roster):
             hold,
         )
         member.take(place, kind)
+        self._known = None
         if kind == "rejoin":
             self.after(REJOIN_S, lambda: self._expect(member, place.generation))
         if not member.alive:  # it ended on its way here, which nobody has seen of this generation
@@ -228,13 +228,11 @@ class Job(Roster):
     # Noticing
 
     def note_evidence(
-        self, mechanism: str, observer: int | None, detail: str, t: int | None = None
+        self, mechanism: str, observer: int | None, detail: str, t: int | None = None, **kw: int
     ) -> None:
-        """Write evidence down (of the instant `t`, ns; default: now). Before the injection it is
-        kept too: it spoils the trial.
-        """
+        """Write evidence down, of `t` (ns; None: now). Before the injection it spoils the trial."""
         self._note(mechanism, detail, self.generation)
-        self.journal.log("evidence", t, mechanism=mechanism, worker=observer, detail=detail)
+        self.journal.log("evidence", t, mechanism=mechanism, worker=observer, detail=detail, **kw)
 
     def unresponsive(self) -> list[Member]:
         """Members with a rank that do not answer a probe in time, or are gone."""
@@ -342,7 +340,7 @@ class Job(Roster):
             elif message["kind"] == "hold":
                 self._spring(member)
             elif message["kind"] == "arrived" and self._all(
-                lambda m: m.alive and m.arrived == self.generation
+                "arrived", lambda m: m.alive and m.arrived == self.generation
             ):
                 self._gone = self.generation
                 for arrived in self.ranks():
@@ -350,6 +348,7 @@ class Job(Roster):
 
     def _note(self, mechanism: str, detail: str, generation: int) -> None:
         self.evidence.append(Noticed(mechanism, detail, generation))
+        self._suspect.add(generation)
 
     def _witness(self, mechanism: str, detail: str, generation: int) -> None:
         """Evidence that is the supervisor's own."""

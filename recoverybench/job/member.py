@@ -29,11 +29,14 @@ class Member:
         held: the point at which it waits, and the step; None: it does not wait.
         running: the last generation whose first step it completed. running_at: when it said
             so (time.monotonic, s). done: the job is done.
-        suspended: the step it saved after a notice, and when it stopped training (ns).
+        suspended: the step it saved after a notice, and when it stopped training (ns, by our
+            clock).
         failed: mechanism and detail of what ended its generation.
         stuck: it was called back and does not come: its process is of no more use.
         left: it has left its generation at the end of a step.
         pongs: ids of the probes it answered.
+        clock: the last exchange of clocks: its id, what its clock showed, and when the answer was
+            here, ns. offset: of its clock to ours, and the bound, ns; None: it is ours.
         ended: how its process ended. why: who ended it: ``inject`` | ``teardown`` |
             ``resume`` | ``end``, None: nobody of ours.
     """
@@ -59,6 +62,8 @@ class Member:
     stuck: bool = False
     left: bool = False
     pongs: set[int] = field(default_factory=set)
+    clock: tuple[int, int, int] | None = None
+    offset: tuple[int, int] | None = None
     ended: Ended | None = None
     why: str | None = None
 
@@ -102,7 +107,8 @@ class Member:
             case "arrived":
                 self.arrived = int(message["generation"])
             case "suspended":
-                self.suspended = int(message["step"]), int(message["stopped_ns"])
+                offset_ns = 0 if self.offset is None else self.offset[0]
+                self.suspended = int(message["step"]), int(message["stopped_ns"]) - offset_ns
             case "left":
                 self.left = int(message["generation"]) == self.generation
             case "running":
@@ -117,3 +123,5 @@ class Member:
                     self.failed = (str(message["mechanism"]), str(message["detail"]))
             case "pong":
                 self.pongs.add(int(message["id"]))
+            case "clock":
+                self.clock = int(message["id"]), int(message["t"]), time.monotonic_ns()

@@ -45,7 +45,8 @@ def main(arguments: list[str], started_ns: int) -> None:
     journal = Journal(Path(spec.journals) / f"{slot}.{arguments[2]}.jsonl", slot, int(arguments[2]))
     spawned_ns = os.environ.get(SPAWN_NS)
     if spawned_ns is not None:
-        journal.log("span", started_ns, name="start the interpreter", t0=int(spawned_ns))
+        fields = {"name": "start the interpreter", "t0": int(spawned_ns), "t0_of": "supervisor"}
+        journal.log("span", started_ns, **fields)
     journal.log("span", name="connect to the supervisor", t0=started_ns)
     imports(journal)
     if spec.gate:

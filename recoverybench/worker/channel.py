@@ -14,6 +14,7 @@ import os
 import queue
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -94,6 +95,8 @@ class Channel:
                 if message["kind"] == "ping":
                     if self.healthy():
                         self.send("pong", id=message["id"])
+                elif message["kind"] == "clock":
+                    self.send("clock", id=message["id"], t=time.monotonic_ns())
                 elif message["kind"] == "exit":
                     os._exit(0)
                 elif message["kind"] in _ASIDES:

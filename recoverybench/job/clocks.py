@@ -1,0 +1,92 @@
+"""Exchanges with workers that have another clock than the supervisor.
+
+They are made while nothing is measured: when the job is at its trigger, and when it is over. Where
+all processes share one clock, which their journals say, there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import time
+from pathlib import Path
+from typing import Final
+
+from recoverybench.clocks import Clock, Exchange, offset_of
+from recoverybench.job.job import Job
+from recoverybench.job.member import Member
+from recoverybench.job.probes import PROBE_S
+from recoverybench.journal_writer import boot_id, time_namespace
+
+EXCHANGES: Final = 16
+"""In a series. The shortest round trip counts, and most are not delayed: half as many would do on
+a quiet network."""
+
+_HEAD_BYTES: Final = 4096
+"""Of a journal's first line; it has a tenth of that."""
+
+_ids = itertools.count(1)
+
+
+def measure_clocks(job: Job) -> None:
+    """Write down, as `clock` lines, what the clocks of living workers show that are not ours.
+
+    One worker of each clock answers for all; one that does not answer in time leaves it to the
+    next. The deadline of the trial does not count.
+    """
+    own = Clock(boot_id(), time_namespace())
+    known: dict[Clock, tuple[int, int]] = {}
+    for member in job.members:
+        if not member.alive or member.connection is None:
+            continue
+        clock = _clock_of(job, member)
+        if clock is None or clock.same(own):
+            continue
+        found = known.get(clock) or _measure(job, member, clock)
+        if found is not None:
+            known[clock] = member.offset = found
+
+
+def _clock_of(job: Job, member: Member) -> Clock | None:
+    """What the first line of its journal says; None: there is none yet."""
+    # A journal is called as the log is: for the slot and the attempt that it was started as.
+    path = Path(job.spec.journals) / f"{member.process.log.stem}.jsonl"
+    try:
+        with path.open("rb") as journal:
+            head = journal.readline(_HEAD_BYTES)
+    except FileNotFoundError:
+        return None
+    return Clock.of(json.loads(head)) if head.endswith(b"\n") else None
+
+
+def _measure(job: Job, member: Member, clock: Clock) -> tuple[int, int] | None:
+    """One series: offset and bound, ns, which are written down; None: no answer came."""
+    exchanges = []
+    for number in itertools.islice(_ids, EXCHANGES):
+        sent = time.monotonic_ns()
+        member.tell({"kind": "clock", "id": number})
+        job.turn_while(functools.partial(_waits, member, number), PROBE_S)
+        if member.clock is None or member.clock[0] != number:
+            break
+        exchanges.append(Exchange(sent, *member.clock[1:]))
+    if not exchanges:
+        return None
+    found = offset_of(exchanges)
+    job.journal.log(
+        "clock",
+        worker=member.slot if member.rank is None else member.rank,
+        attempt=member.attempt,
+        boot_id=clock.boot_id,
+        time_namespace=clock.time_namespace,
+        at=found.at,
+        offset_ns=found.offset,
+        bound_ns=found.bound,
+        round_trips_ns=[exchange.round_trip for exchange in exchanges],
+    )
+    return found.offset, found.bound
+
+
+def _waits(member: Member, number: int) -> bool:
+    """Whether that exchange may still be answered."""
+    return member.alive and (member.clock is None or member.clock[0] != number)
