@@ -29,6 +29,7 @@ class Known(Roster):
     """
 
     def __init__(self, directory: Path, begun: tuple[int, ...], *mechanisms: str) -> None:
+        super().__init__()
         self.members = [_member(rank) for rank in range(3)]
         self.evidence = [Noticed(mechanism, "", 0) for mechanism in mechanisms]
         self.generation, self.world, self._gone = 0, 3, 0

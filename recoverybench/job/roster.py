@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 from recoverybench.job.member import Member
@@ -27,10 +28,24 @@ class Roster:
     _board: Board
     _services: Services
 
+    def __init__(self) -> None:
+        self.members = []
+        self.evidence = []
+        self.generation = 0
+        self._suspect: set[int] = set()
+        self._known: tuple[int, list[Member]] | None = None
+        self._doubted: dict[str, int] = {}
+
     def ranks(self) -> list[Member]:
         """The members that have a place in the current generation, by rank."""
-        members = [m for m in self.members if m.generation == self.generation]
-        return sorted(members, key=lambda m: m.rank or 0)
+        return list(self._ranked())
+
+    def _ranked(self) -> list[Member]:
+        """The same, made anew only where somebody was given a place."""
+        if self._known is None or self._known[0] != self.generation:
+            members = [m for m in self.members if m.generation == self.generation]
+            self._known = self.generation, sorted(members, key=lambda m: m.rank or 0)
+        return self._known[1]
 
     def survivors(self) -> list[Member]:
         """Living members with a rank, by rank."""
@@ -43,7 +58,7 @@ class Roster:
 
     def noticed(self) -> bool:
         """There is evidence that something is wrong with the current generation."""
-        return any(e.generation == self.generation for e in self.evidence)
+        return self.generation in self._suspect
 
     def standbys(self) -> list[Member]:
         """Living members without a rank that wait for one."""
@@ -81,19 +96,19 @@ class Roster:
 
     def finished(self) -> bool:
         """Every rank has done the last step."""
-        return self._all(lambda m: m.done)
+        return self._all("done", lambda m: m.done)
 
     def running(self) -> bool:
         """Every rank has completed the first step of this generation."""
-        return self._all(lambda m: m.running == self.generation)
+        return self._all("running", lambda m: m.running == self.generation)
 
     def suspended(self) -> bool:
         """Every rank has saved the same step after a notice, and stopped."""
-        return self._all(lambda m: m.suspended is not None)
+        return self._all("suspended", lambda m: m.suspended is not None)
 
     def left(self) -> bool:
         """Every rank has left this generation at the end of a step."""
-        return self._all(lambda m: m.left)
+        return self._all("left", lambda m: m.left)
 
     def lost(self) -> bool:
         """A member that the current generation needs has ended or failed for good."""
@@ -103,6 +118,19 @@ class Roster:
         """All members but coordination services."""
         return [m for m in self.members if m not in self._services.members]
 
-    def _all(self, holds: Callable[[Member], bool]) -> bool:
-        ranks = self.ranks()
-        return len(ranks) == self.world and all(holds(m) for m in ranks)
+    def _all(self, what: str, holds: Callable[[Member], bool]) -> bool:
+        """Whether it holds of every rank of a whole generation.
+
+        It is asked after every event, so that looking at each rank each time would cost the square
+        of their number. It begins with the one of which it did not hold the last time: mostly
+        that one is looked at, and no other.
+        """
+        ranks = self._ranked()
+        if len(ranks) != self.world:
+            return False
+        first = self._doubted.get(what, 0) % max(len(ranks), 1)
+        for at in itertools.chain(range(first, len(ranks)), range(first)):
+            if not holds(ranks[at]):
+                self._doubted[what] = at
+                return False
+        return True

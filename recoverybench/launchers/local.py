@@ -53,6 +53,10 @@ class Local:
         self._forks: subprocess.Popen[bytes] | None = None
         self._running: dict[int, Process] = {}
 
+    def command(self) -> list[str]:
+        """What runs a cold worker, before its own arguments."""
+        return [self.python, "-P", "-m", "recoverybench.worker"]
+
     def prepare(self) -> None:
         """Have the fork server started (its imports go on in the background)."""
         if self._forks is not None and self._forks.poll() is None:
@@ -122,7 +126,7 @@ class Local:
         with log.open("ab") as output:
             arguments = [address, str(slot), str(attempt), *([network] if network else [])]
             child = subprocess.Popen(
-                [self.python, "-P", "-m", "recoverybench.worker", *arguments],
+                [*self.command(), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
