@@ -1,11 +1,13 @@
 """What a machine must be able to do for some faults: each tried for real, once a process.
 
 A fault names what it needs in its literal ``NEEDS``; `MISSING` says why this machine lacks it.
+A launcher may have what the machine has not, and the other way round: see `plan.launchers`.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 from collections.abc import Callable
 
@@ -35,9 +37,21 @@ def _nftables() -> str | None:
     return tried.nftables()
 
 
+def _nodes() -> str | None:
+    return "launcher local has one node, which is this machine; launcher ray has several"
+
+
+def _ray() -> str | None:
+    if importlib.util.find_spec("ray") is None:
+        return "it is not installed: pip install 'recoverybench[ray]'"
+    return None
+
+
 MISSING: dict[str, Callable[[], str | None]] = {
     "network-namespaces": _network_namespaces,
     "nftables": _nftables,
+    "nodes": _nodes,
+    "ray": _ray,
     "root": _root,
     "user-notification": _user_notification,
 }

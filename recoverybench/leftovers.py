@@ -26,15 +26,21 @@ def owner_mark() -> str:
     return f"{os.getpid()}-{_start_time(os.getpid())}"
 
 
-def working_directory() -> Path:
+def working_directory(base: Path | None = None) -> Path:
     """A new private directory, marked as this process's.
 
-    Under TMPDIR, unless that is so long that a Unix socket in it could not be addressed.
+    Args:
+        base: where; what an earlier supervisor left there is removed. None: TMPDIR, unless that is
+            so long that a Unix socket in it could not be addressed.
     """
-    base = tempfile.gettempdir()
-    if len(base) > 40:
-        base = "/tmp"
-    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{owner_mark()}-", dir=base))
+    if base is not None:
+        for left in base.glob(f"{PREFIX}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{owner_mark()}-", dir=base.absolute()))
+    short = tempfile.gettempdir()
+    if len(short) > 40:
+        short = "/tmp"
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{owner_mark()}-", dir=short))
 
 
 def processes() -> list[int]:

@@ -15,7 +15,7 @@ from recoverybench import leftovers, machine
 from recoverybench.environments.environment import Environment, own
 from recoverybench.errors import HarnessError
 from recoverybench.launchers.base import Launcher
-from recoverybench.plan import catalogue
+from recoverybench.plan import launchers
 
 XLA_CPU_FLAGS = "--xla_cpu_parallel_codegen_split_count=1"
 """One object per executable: loading a serialized one then takes .11 s instead of .18."""
@@ -37,7 +37,7 @@ class Bench:
         environment: what workers get beside this process's own.
         directory: private, removed in the end.
         environments: what workers run on, by the name that a `Cell` holds.
-        most: launchers that are held at the same time.
+        most: launchers that are held at the same time. argument: of the launcher.
         opened_ns: when this bench was set up; of a release that somebody may be editing the
             results are not kept for another.
     """
@@ -49,6 +49,7 @@ class Bench:
     directory: Path
     environments: Mapping[str | None, Environment]
     most: int
+    argument: str | None = None
     opened_ns: int = field(default_factory=time.time_ns)
     _launchers: dict[str | None, Launcher] = field(default_factory=dict)
 
@@ -60,16 +61,20 @@ class Bench:
         environments: Mapping[str | None, Environment] | None = None,
     ) -> Bench:
         """Set one up with the launcher of that name; its own output goes to `log`."""
-        module = catalogue.load("launchers", launcher)
+        module, argument = launchers.load(launcher)
         platform = machine.platform_name()
         bench = cls(
             module,
             log,
             platform,
             worker_environment(platform),
-            leftovers.working_directory(),
+            # Workers elsewhere see what lies beside the results, and not this machine's TMPDIR.
+            leftovers.working_directory(
+                log.parents[1] if launchers.reach_of(launcher) == "network" else None
+            ),
             environments or {None: own()},
             most_launchers(),
+            argument,
         )
         try:
             # Whatever keeps it from starting workers at all is said before the first trial.
@@ -93,12 +98,13 @@ class Bench:
 
     def _create(self, name: str | None) -> Launcher:
         environment = self.environments[name]
+        more = {} if self.argument is None else {"argument": self.argument}
         if name is None:
-            return _launcher(self.module.create(self.environment, self.log))
+            return _launcher(self.module.create(self.environment, self.log, **more))
         place = list(self.environments).index(name)
         log = self.log.with_name(f"{self.log.stem}-{place}{self.log.suffix}")
         variables = {**self.environment, **environment.variables}
-        return _launcher(self.module.create(variables, log, environment.python))
+        return _launcher(self.module.create(variables, log, environment.python, **more))
 
     def keep(self, environments: Collection[str | None]) -> None:
         """End the launchers of all others: no trial will need them soon."""

@@ -32,6 +32,7 @@ from recoverybench.campaign.cache import Keys
 from recoverybench.campaign.design import Place, ended, next_places, profile_places
 from recoverybench.campaign.fingerprints import fingerprints
 from recoverybench.campaign.fit import check_fit
+from recoverybench.campaign.launching import check_launcher
 from recoverybench.campaign.profiled import profilable
 from recoverybench.campaign.reference import reference_for
 from recoverybench.campaign.trial import Directories, Plan, parts, run_job
@@ -43,7 +44,7 @@ from recoverybench.external.warden import Warden
 from recoverybench.faults._memory import sweep
 from recoverybench.faults._soak import Soak
 from recoverybench.labels import cell_label, varying_factors
-from recoverybench.plan import catalogue
+from recoverybench.plan import launchers
 from recoverybench.plan.suite import DEFAULT_SUITE, Overrides, Suite, load_suite
 from recoverybench.profiles.summarise import summarise
 from recoverybench.records import TrialRecord
@@ -110,7 +111,7 @@ def run(
         resume: go on with the run in `out`; its finished trials are not measured again.
         overrides: what a command line would say over the suite.
         label: a name for people, kept with the run.
-        launcher: how workers are started.
+        launcher: how workers are started, ``NAME`` or ``NAME:ARGUMENT``.
         listener: hears how it goes on.
         command: what was typed, kept with the run.
         force: begin also where a workload does not fit into memory.
@@ -121,9 +122,9 @@ def run(
         KeyboardInterrupt: likewise, after everything of ours has ended.
     """
     if isinstance(suite, str):
-        suite = load_suite(suite, overrides)
+        suite = load_suite(suite, overrides, launcher=launcher)
     listener = listener or Silent()
-    catalogue.find("launchers", launcher, "--launcher")
+    launchers.load(launcher)
     cache.check_root()
     check_space(Path(tempfile.gettempdir()), "TMPDIR", ROOM_BYTES)
     check_space(Path(out or "results"), "--out", RESULTS_BYTES)
@@ -135,6 +136,7 @@ def run(
     )
     suite = prepared.suite
     check_fit(suite, launcher, prepared.environments, force=force, told=listener.phase)
+    check_launcher(launcher, suite, Path(out or "results"))
     directory, finished = _open(
         prepared, out, resume, label, launcher, list(command if command is not None else sys.argv)
     )

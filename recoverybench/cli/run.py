@@ -130,7 +130,7 @@ def command(suite: str | None, quiet: bool, strict: bool, output: str, **options
     if begun is not None and suite is None and overrides == Overrides():
         resolved = begun.info.suite
     else:
-        resolved = load_suite(suite or DEFAULT_SUITE, overrides)
+        resolved = load_suite(suite or DEFAULT_SUITE, overrides, launcher=options["launcher"])
     if options["report"] is not None:
         check_new(options["report"], "--report")
     whole = results.whole_trials(begun.trials) if begun is not None else ()

@@ -41,6 +41,24 @@ class Ended:
     signal: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a run will want of a launcher. Where its module has ``check(argument, wanted)``, that is
+    called before anything is started or written, and raises `UsageError` for what cannot be had.
+
+    Attributes:
+        workers: the most that a job of the run has. platform: JAX platform name.
+        nodes_lost: some fault takes a whole node away.
+        directories: where the run writes and reads; they exist. files: what workers read.
+    """
+
+    workers: int
+    platform: str
+    nodes_lost: bool
+    directories: tuple[Path, ...]
+    files: tuple[Path, ...]
+
+
 class Launcher(Protocol):
     """Starts and ends workers.
 

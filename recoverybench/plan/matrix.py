@@ -11,6 +11,7 @@ from typing import Any
 from recoverybench.cells import FACTORS as CELL_FIELDS
 from recoverybench.cells import Cell
 from recoverybench.errors import UsageError, bad_value
+from recoverybench.plan import launchers
 from recoverybench.plan.factors import FACTORS, REQUIRED, Factor, check_keys, parse_topology
 from recoverybench.plan.support import Judge
 from recoverybench.plan.triggers import parse_trigger
@@ -44,6 +45,7 @@ def read_matrix(
     shown: str,
     steps: int,
     device_limit: int | None,
+    launcher: str = launchers.DEFAULT,
 ) -> tuple[tuple[Cell, ...], tuple[tuple[Cell, str], ...]]:
     """The cells of one suite: those that can be measured here, and those that cannot, with why.
 
@@ -52,6 +54,7 @@ def read_matrix(
         options: factors of the command line by TOML key; each replaces the table's list.
         shown: the file, for messages.
         steps: length of the job. device_limit: devices that a job may have; None: not known.
+        launcher: how workers are started.
 
     Raises:
         UsageError: a key, a value or a combination that cannot be used.
@@ -85,7 +88,7 @@ def read_matrix(
     if not unique:
         raise bad_value(f"{shown}: matrix", _spell(first), "at least one cell that is not excluded")
     cells = [_check(c, steps, device_limit) for c in unique.values()]
-    judge = Judge()
+    judge = Judge(launcher)
     refused = {cell: reason for cell in cells if (reason := judge.unsupported(cell)) is not None}
     if len(refused) == len(cells):
         first_reason = next(iter(refused.values()))

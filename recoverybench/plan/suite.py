@@ -39,7 +39,7 @@ from typing import Any
 from recoverybench import machine
 from recoverybench.cells import Cell
 from recoverybench.errors import UsageError, bad_value
-from recoverybench.plan import catalogue
+from recoverybench.plan import catalogue, launchers
 from recoverybench.plan.factors import check_keys, read_integer
 from recoverybench.plan.matrix import read_matrix
 from recoverybench.plan.own_files import beside
@@ -173,13 +173,16 @@ def load_suite(
     overrides: Overrides | None = None,
     *,
     device_limit: int | None = None,
+    launcher: str = launchers.DEFAULT,
 ) -> Suite:
     """Reads a suite, by its name or as a path to a ``.toml``, with the command line over it.
 
     Args:
         name_or_path: the `SUITE` argument.
         overrides: what the command line says.
-        device_limit: devices that a job may have; default: what this machine has on CPU.
+        device_limit: devices that a job may have; default: what this machine has on CPU, and
+            no limit where workers run on others.
+        launcher: how workers are started.
 
     Raises:
         UsageError: anything in the file or on the command line that cannot be used.
@@ -187,8 +190,11 @@ def load_suite(
     path = _locate(name_or_path)
     shown = path.name if not _is_path(name_or_path) else name_or_path
     document = _read_toml(path, shown)
-    limit = machine.device_limit("cpu") if device_limit is None else device_limit
-    return _resolve(document, overrides or Overrides(), shown, path, limit)
+    limit = device_limit
+    if limit is None:
+        far = launchers.reach_of(launcher) == "network"
+        limit = launchers.ANY_NUMBER if far else machine.device_limit("cpu")
+    return _resolve(document, overrides or Overrides(), shown, path, limit, launcher)
 
 
 def _is_path(text: str) -> bool:
@@ -227,7 +233,12 @@ def _read_toml(path: Path, shown: str) -> dict[str, Any]:
 
 
 def _resolve(
-    document: dict[str, Any], overrides: Overrides, shown: str, path: Path, limit: int | None
+    document: dict[str, Any],
+    overrides: Overrides,
+    shown: str,
+    path: Path,
+    limit: int | None,
+    launcher: str,
 ) -> Suite:
     check_keys(document, ("suite", "matrix"), f"{shown}: ")
     table = _table(document, "suite", shown)
@@ -249,6 +260,7 @@ def _resolve(
         shown,
         steps,
         limit,
+        launcher,
     )
     amount = read_amount(lookup("trials", 1), lookup("precision", None), lookup("budget", None))
     suite = Suite(

@@ -9,19 +9,24 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from recoverybench import capabilities, page_cache
+from recoverybench import page_cache
 from recoverybench.cells import Cell
 from recoverybench.external.support import why_not
-from recoverybench.plan import catalogue
+from recoverybench.plan import catalogue, launchers
 from recoverybench.plan.triggers import SETTING_UP, parse_trigger
 
 
 class Judge:
-    """Says of cells whether they can be measured here; looks each part up once."""
+    """Says of cells whether they can be measured here; looks each part up once.
 
-    def __init__(self) -> None:
+    Args:
+        launcher: how workers would be started.
+    """
+
+    def __init__(self, launcher: str = launchers.DEFAULT) -> None:
+        self._launcher = launcher
         self._part = functools.cache(_part)
-        self._lack = functools.cache(missing_capability)
+        self._lack = functools.cache(functools.partial(missing_capability, launcher=launcher))
         self._survives = functools.cache(
             lambda name: catalogue.literal("state-sources", name, "SURVIVES")
         )
@@ -32,7 +37,8 @@ class Judge:
         return (
             self._lack("faults", _name(cell.fault))
             or self._lack("strategies", _name(cell.strategy))
-            or _missing(_needed_by_trigger(cell), f"trigger {cell.trigger}")
+            or _missing(_needed_by_trigger(cell), f"trigger {cell.trigger}", self._launcher)
+            or launchers.why_not(cell, self._launcher)
             or self._part("faults", cell.fault).unsupported(cell)
             or why_not(cell)
             or strategy.unsupported(cell)
@@ -106,9 +112,9 @@ def unsupported(cell: Cell) -> str | None:
     return Judge().unsupported(cell)
 
 
-def missing_capability(kind: str, name: str) -> str | None:
-    """What a part needs and this machine does not have; None: nothing."""
-    return _missing(needs(kind, name), f"{catalogue.KINDS[kind].singular} {name}")
+def missing_capability(kind: str, name: str, launcher: str = launchers.DEFAULT) -> str | None:
+    """What a part needs and this machine (or the launcher) does not have; None: nothing."""
+    return _missing(needs(kind, name), f"{catalogue.KINDS[kind].singular} {name}", launcher)
 
 
 def needs(kind: str, name: str) -> tuple[str, ...]:
@@ -126,9 +132,9 @@ def _name(text: str) -> str:
     return text.partition(":")[0]
 
 
-def _missing(names: tuple[str, ...], who: str) -> str | None:
+def _missing(names: tuple[str, ...], who: str, launcher: str) -> str | None:
     for name in names:
-        why = capabilities.MISSING[name]()
+        why = launchers.why_missing(name, launcher)
         if why is not None:
             return f"{who} needs {name}: {why}"
     return None

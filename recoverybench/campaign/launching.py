@@ -1,0 +1,61 @@
+"""The launcher of a run: found by its name, and asked whether it can do what the run wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from recoverybench import machine
+from recoverybench.campaign import cache
+from recoverybench.campaign.trial import parts
+from recoverybench.cells import Cell
+from recoverybench.launchers.base import Wanted
+from recoverybench.plan import launchers, support
+from recoverybench.plan.own_files import own_sources
+from recoverybench.plan.suite import Suite
+from recoverybench.topology import Topology
+from recoverybench.workload_name import WorkloadName, is_command, own_file
+
+
+def check_launcher(launcher: str, suite: Suite, out: Path) -> None:
+    """Ask the launcher, before anything is written.
+
+    Args:
+        out: the run's directory, which need not exist yet.
+
+    Raises:
+        UsageError: it cannot do what the run wants.
+    """
+    module, argument = launchers.load(launcher)
+    if not hasattr(module, "check"):
+        return
+    place = out.absolute()
+    there = next(p for p in (place, *place.parents) if p.is_dir())
+    cache.root().mkdir(parents=True, exist_ok=True)
+    cells = [cell for cell in suite.cells if not is_command(cell.workload)]
+    own = {cell.workload for cell in cells if own_file(cell.workload)}
+    files = {path for name in own for path in own_sources(Path(WorkloadName.of(name).family))}
+    if suite.data is not None:
+        files.add(Path(suite.data))
+    module.check(
+        argument,
+        Wanted(
+            workers=max((n for cell in cells for n in _processes(cell)), default=1),
+            platform=machine.platform_name(),
+            nodes_lost=any("nodes" in support.needs("faults", _fault(cell)) for cell in cells),
+            directories=(there, cache.root()),
+            files=tuple(sorted(files)),
+        ),
+    )
+
+
+def _fault(cell: Cell) -> str:
+    return cell.fault.partition(":")[0]
+
+
+def _processes(cell: Cell) -> Iterator[int]:
+    """How many processes each generation of a cell's job has at most."""
+    _, strategy = parts(cell)
+    yield strategy.processes or cell.mesh.workers
+    if cell.restore_topology is not None:
+        yield Topology.of(cell.restore_topology).workers
