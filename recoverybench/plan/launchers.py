@@ -52,6 +52,8 @@ def reach_of(launcher: str) -> str:
 
 def why_missing(capability: str, launcher: str) -> str | None:
     """Why a capability cannot be had, in a few words; None: it can."""
+    if launcher == DEFAULT:
+        return capabilities.MISSING[capability]()
     said: dict[str, Any] = catalogue.literal("launchers", name_of(launcher), "LACKS") or {}
     if capability in said:
         return str(said[capability])
