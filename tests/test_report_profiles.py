@@ -86,7 +86,7 @@ def test_of_each_phase_the_slowest_worker_says_what_it_did(kept: Path) -> None:
 
 def test_what_profiling_cost_stands_beside_it(kept: Path) -> None:
     page = render([load(kept)])
-    assert re.search(r"Against the cell’s 2 trials without a profiler \(median\): restore ", page)
+    assert re.search(r"against the cell’s 2 trials without a profiler \(median\): restore ", page)
     assert f"tensorboard --logdir {kept / 'profile'}" in page
     assert "Read with xprof; of CPU, its tables hlo_stats, overview_page are empty." in page
 

@@ -1,13 +1,23 @@
-"""What the report says of settings: in what runs differ, before everything else."""
+"""What the report says of settings, of failures and of strange names."""
 
 from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from recoverybench.report import render
+from recoverybench.report.figures import phases_figure, recovery_figure
+from recoverybench.report.rows import rows_of
 from recoverybench.report.settings import Difference, differences, settings_of
 from recoverybench.results.store import Run
-from tests.sample_run import default_trials, make_run
+from tests.sample_run import (
+    default_trials,
+    failed_trial,
+    make_run,
+    make_trial,
+    timed_out_trial,
+)
 
 
 def on(run: Run, run_id: str, **machine: object) -> Run:
@@ -60,3 +70,49 @@ def test_labels_and_the_answer_hold_no_character_that_acts() -> None:
     assert "\u202e" not in page and "\x1b" not in page
     answer = page[page.index('class="answer"') : page.index('class="basis"')]
     assert "ela\\u202estic\\x1b[31m" in answer
+
+
+def test_bars_of_phases_are_a_real_recovery() -> None:
+    """So that their length is the recovery time beside them."""
+    run = make_run(default_trials(3))
+    for row in rows_of([run]):
+        assert row.middle is not None and row.middle.recovery_s == row.median_s
+    figure = phases_figure(rows_of([run]))
+    for y, row in enumerate(rows_of([run])):
+        shown = {t["legendgroup"]: t["x"][y] for t in figure["data"]}
+        assert row.middle is not None and row.median_s is not None
+        parts = [x for phase, x in shown.items() if phase != "catch_up" and x is not None]
+        assert sum(parts) == pytest.approx(row.median_s, abs=1e-6)
+
+
+def test_a_trial_that_was_not_back_counts_as_longer_than_any() -> None:
+    trials = [make_trial(i, rep=i) for i in range(2)]
+    trials = [dataclasses.replace(t, recovery_s=1.0 + i) for i, t in enumerate(trials)]
+    (row,) = rows_of([make_run([*trials, timed_out_trial(2, rep=2)])])
+    assert row.middle == trials[1]
+    (row,) = rows_of([make_run([timed_out_trial(0)])])
+    assert row.middle is None
+
+
+def test_where_nothing_recovered_the_reason_stands_first_and_no_empty_chart() -> None:
+    error = "worker 0 is lost"
+    page = render([make_run([dataclasses.replace(failed_trial(0), error=error)])])
+    assert f"The reason: {error}." in page and 'data-figure="phases"' not in page
+
+
+def test_a_date_beyond_the_calendar_is_shown_as_it_is() -> None:
+    run = make_run()
+    info = dataclasses.replace(run.info, created="9999-12-31T23:59:59-23:59")
+    assert "9999-12-31T23:59:59-23:59" in render([dataclasses.replace(run, info=info)])
+
+
+def test_times_beyond_all_measure_are_drawn_somewhere() -> None:
+    trials = [
+        dataclasses.replace(
+            t, recovery_s=5e-324, spans=[dataclasses.replace(t.spans[0], end_s=1e308)]
+        )
+        for t in default_trials(1)
+    ]
+    figure = recovery_figure(rows_of([make_run(trials)]))
+    assert figure["layout"]["xaxis"]["range"] == [0, 1e-6]
+    assert render([make_run(trials)])

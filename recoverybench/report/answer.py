@@ -7,7 +7,13 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from recoverybench.labels import losses_words, one_controller, outcome_name, struck_words
+from recoverybench.labels import (
+    losses_words,
+    one_controller,
+    outcome_name,
+    short_digests,
+    struck_words,
+)
 from recoverybench.report.rows import Row
 from recoverybench.visible import clean
 
@@ -32,12 +38,23 @@ def _answer(rows: Sequence[Row]) -> Markup:
     back = sorted((r for r in rows if r.recovered), key=lambda r: r.at_least_s or 0.0)
     lost = [r for r in rows if not r.recovered and r.n]
     if not back:
-        return Markup("None of {} recovered {}: {}.").format(
+        text = Markup("None of {} recovered {}: {}.").format(
             _count(n, "trial"), when, _outcomes(rows)
         )
+        return text + _why(lost)
     if len(rows) > _SPELLED_OUT:
         return _extremes(rows, back, k, n, when)
     return _each(back, lost, when)
+
+
+def _why(lost: Sequence[Row]) -> Markup:
+    """What these trials say of themselves, where more than half of them say the same."""
+    said = Counter(short_digests(t.error) for row in lost for t in row.trials if t.error)
+    reason, count = said.most_common(1)[0] if said else ("", 0)
+    if 2 * count <= sum(said.values()):
+        return Markup("")
+    head = "The reason" if len(said) == 1 else f"In {count} of {sum(said.values())}"
+    return Markup(" {}: {}.").format(head, reason.rstrip("."))
 
 
 def verified(rows: Sequence[Row]) -> str:

@@ -85,6 +85,7 @@ def payload(runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Any]:
         "runs": [run.info.as_dict() for run in runs],
         "cells": [cell.as_dict() for cell in cells],
         "labels": [row.label for row in rows],
+        "middles": _middles(rows, trials),
         "count": len(measured),
         "all": len(trials),
         "run": [position for position, _, _ in trials],
@@ -101,6 +102,14 @@ def payload(runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, Any]:
         "defaults": _DEFAULTS,
         "lanes": _lanes([trial for _, _, trial in trials], rows),
     }
+
+
+def _middles(
+    rows: Sequence[Row], trials: Sequence[tuple[int, Run, TrialRecord]]
+) -> list[int | None]:
+    """Of each row the position of its middle trial; None: none recovered."""
+    places = {id(trial): i for i, (_, _, trial) in enumerate(trials)}
+    return [None if row.middle is None else places[id(row.middle)] for row in rows]
 
 
 def _columns(trials: Sequence[TrialRecord]) -> dict[str, list[Any]]:
@@ -188,13 +197,21 @@ def _coded(
         spans, key=lambda s: (-1 if s.worker is None else s.worker, s.attempt, s.start_s)
     )
     for span in order:
-        start, end = round(span.start_s * 1e6), round(span.end_s * 1e6)
+        start, end = _us(span.start_s), _us(span.end_s)
         columns[0].append(attempts.setdefault((span.worker, span.attempt), len(attempts)))
         columns[1].append(names.setdefault(span.name, len(names)))
         columns[2].append(start - before)
         columns[3].append(end - start)
         before = start
     return columns
+
+
+def _us(time_s: float) -> int:
+    """Whole microseconds, as far as a number of JavaScript counts them."""
+    return round(min(max(time_s * 1e6, -_FARTHEST), _FARTHEST))
+
+
+_FARTHEST: Final = 2.0**52
 
 
 def _with_lanes(trials: Sequence[TrialRecord], rows: Sequence[Row]) -> set[int] | None:

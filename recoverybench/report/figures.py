@@ -77,10 +77,11 @@ def recovery_figure(rows: Sequence[Row], *, several: bool = False) -> Figure:
 
 
 def phases_figure(rows: Sequence[Row]) -> Figure:
-    """The median of each phase, stacked per cell; catching up is hatched, as it comes after."""
+    """The phases of each cell's middle trial, stacked; catching up is hatched: it comes after."""
     data = []
+    shown = [{} if r.middle is None else r.middle.phases for r in rows]
     for phase in SHOWN_PHASES:
-        values = [r.phases.get(phase) for r in rows]
+        values = [phases.get(phase) for phases in shown]
         if phase == UNNAMED and not any(values):
             continue
         data.append(
@@ -224,7 +225,7 @@ def _time_axis(times: Sequence[float]) -> dict[str, Any]:
     axis: dict[str, Any] = {"title": {"text": "recovery time, seconds"}}
     positive = [t for t in times if t > 0]
     if not times:
-        return axis | {"range": [0, 1], "showticklabels": False}
+        return axis | {"range": [0, 1], "showticklabels": False, "showgrid": False}
     if len(positive) == len(times) and max(times) > _LOG_FROM * min(times):
         axis["title"]["text"] += " (logarithmic: each step is a factor)"
         low, high = math.log10(min(times)) - 0.12, math.log10(max(times)) + 0.12
@@ -236,7 +237,7 @@ def _time_axis(times: Sequence[float]) -> dict[str, Any]:
         ]
         texts = [f"{tick:g}" for tick in ticks]
         return axis | {"type": "log", "range": [low, high], "tickvals": ticks, "ticktext": texts}
-    return axis | {"range": [0, 1.08 * max(times) or 1]}
+    return axis | {"range": [0, max(1.08 * max(times), 1e-6)]}
 
 
 def _layout(rows: Sequence[Row]) -> dict[str, Any]:

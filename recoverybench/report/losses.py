@@ -340,7 +340,9 @@ def _marks(layout: dict[str, Any], trial: TrialRecord, low: int, high: int) -> N
                 "line": {"color": "--ink", "width": 1.5, "dash": dash},
             }
         )
-        right = at > low + 0.45 * (high - low)  # so that it fits on a phone, too
+        # Away from the other line, where there is room for that on a phone, too.
+        part = (at - low) / max(high - low, 1)
+        right = part > (0.7 if at == marks[0][0] else 0.3)
         layout["annotations"].append(
             {
                 "x": at,

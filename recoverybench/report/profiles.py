@@ -91,10 +91,11 @@ class Shown:
     """A profiled trial that is shown.
 
     Attributes:
-        run: it is of. row: of its cell; None: the cell has no other trial. label: of the cell.
+        position: of its run in the report. run: it is of. row: of its cell; None: the cell has no other trial. label: of the cell.
         profile: what is known.
     """
 
+    position: int
     run: Run
     row: Row | None
     label: str
@@ -103,7 +104,7 @@ class Shown:
     @property
     def id(self) -> str:
         """Of its figure."""
-        return f"profile-{self.run.info.run_id}-{self.profile.trial}"
+        return f"profile-{self.position}-{self.profile.trial}"
 
     @property
     def name(self) -> str:
@@ -183,7 +184,7 @@ def shown_profiles(material: Material) -> list[Shown]:
         for profile in profiles_of(run)[: MOST - len(found)]:
             row = rows.get(profile.cell)
             label = row.label if row is not None else profile.cell.strategy
-            found.append(Shown(run, row, label, profile))
+            found.append(Shown(position, run, row, label, profile))
     return found
 
 

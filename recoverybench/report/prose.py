@@ -157,7 +157,7 @@ def day(created: str) -> str:
     """An ISO time as a day in words (``1 March 2026``), or as it is where it is none."""
     try:
         moment = datetime.fromisoformat(created).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         return created or NONE
     return f"{moment.day} {moment:%B %Y}"
 

@@ -171,5 +171,5 @@ def _beside(y: int, one: Restore) -> dict[str, Any]:
         "yanchor": "middle",
         "align": "left",
         "showarrow": False,
-        "text": f"<b>{first}</b><br>{one.rate} of {one.raw_rate} GB/s",
+        "text": f"<b>{chart_text(first)}</b><br>{one.rate} of {one.raw_rate} GB/s",
     }

@@ -175,6 +175,16 @@ class Row:
         return {phase: values.median for phase, values in self.summary.phases.items()}
 
     @property
+    def middle(self) -> TrialRecord | None:
+        """The recovered trial in the middle: its phases sum up to its recovery time, which of an
+        odd number of trials is the median. One that was not back in time counts as longer than any.
+        """
+        back = [t for t in self.trials if t.outcome == "recovered" and t.recovery_s is not None]
+        back.sort(key=lambda t: t.recovery_s or 0.0)
+        place = (max(self.timed, len(back)) - 1) // 2
+        return back[min(place, len(back) - 1)] if back else None
+
+    @property
     def outcomes(self) -> dict[str, int]:
         """Outcome -> number of trials, those that occurred."""
         return self.summary.outcomes

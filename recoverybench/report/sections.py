@@ -40,7 +40,9 @@ def sections_of(material: Material) -> Iterator[Section]:
             yield section
 
 
-def _phases(material: Material) -> Section:
+def _phases(material: Material) -> Section | None:
+    if not any(row.phases for row in material.rows):
+        return None  # nothing recovered: there is no time that went anywhere
     shown = phases_shown(material)
     return Section(
         "phases",
@@ -124,7 +126,7 @@ def _verification(material: Material) -> Section:
 
 
 def _waterfall(material: Material) -> Section:
-    return Section("waterfall", "One trial in detail")
+    return Section("waterfall", "One trial in detail", {"phases": phases_shown(material)})
 
 
 def _settings(material: Material) -> Section:

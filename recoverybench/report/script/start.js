@@ -61,8 +61,10 @@ function fromHash() {
 }
 
 function startControls() {
-  byId("in-seconds").addEventListener("click", () => scale(false));
-  byId("in-share").addEventListener("click", () => scale(true));
+  if (byId("stack")) {
+    byId("in-seconds").addEventListener("click", () => scale(false));
+    byId("in-share").addEventListener("click", () => scale(true));
+  }
   byId("json").addEventListener("click", () =>
     save(fileName("json"), "application/json", JSON.stringify({ runs: data.runs, trials: records() }, null, 1)));
   byId("csv").addEventListener("click", () => save(fileName("csv"), "text/csv", csv()));

@@ -108,7 +108,7 @@ function waterfallFigure(trial, width) {
     height: Math.max(180, y * 44 + 90), shapes, bargap: 0, barmode: "overlay", hovermode: "closest",
     showlegend: false, margin: { l: 8, r: 12, t: 8, b: 46 }, dragmode: width < 560 ? false : "zoom",
     uniformtext: { minsize: 9, mode: "hide" },
-    xaxis: { title: { text: "seconds since the failure (drag to zoom, double click to go back)" }, range: [-0.05 * end, 1.03 * end], fixedrange: width < 560 },
+    xaxis: { title: { text: "seconds since the failure" }, range: [-0.05 * end, 1.03 * end], fixedrange: width < 560 },
     yaxis: { tickmode: "array", tickvals: ticks.map((t) => t[0]), ticktext: ticks.map((t) => t[1]), range: [y - 0.45, -1.15], fixedrange: true },
     annotations: marks.length ? [{ x: 0, y: -0.6, yanchor: "bottom", xanchor: "left", text: "<b>failure</b>", showarrow: false, font: { color: "--bad", size: 13 } }] : [],
   };
@@ -213,5 +213,8 @@ function startWaterfall() {
   byId("next").addEventListener("click", () => stepTo(1));
 }
 
-// The first trial of the first cell.
-const firstShown = () => Math.max(0, data.row.indexOf(0));
+// The trial in the middle of the first cell that is shown.
+function firstShown() {
+  const row = Math.max(0, data.labels.findIndex((_, i) => wanted(i)));
+  return data.middles[row] ?? Math.max(0, data.row.indexOf(row));
+}
