@@ -27,13 +27,19 @@ def boot_id() -> str:
 
 
 def time_namespace() -> str | None:
-    """The time namespace of this process, such as ``time:[4026531834]``; None: before Linux 5.6
+    """The time namespace of this process, such as ``time:[4026531834] 0 0``; None: before Linux 5.6
     there are none.
+
+    Numbers of namespaces that are gone are given to new ones, so the offset to the machine's
+    CLOCK_MONOTONIC (s, ns) belongs to it.
     """
     try:
-        return os.readlink("/proc/self/ns/time")
+        number = os.readlink("/proc/self/ns/time")
+        offsets = Path("/proc/self/timens_offsets").read_text().splitlines()
     except OSError:
         return None
+    (monotonic,) = (line.split()[1:] for line in offsets if line.startswith("monotonic"))
+    return " ".join([number, *monotonic])
 
 
 class Journal:

@@ -23,12 +23,14 @@ class Evidence:
         after_s: seconds from the injection.
         observer: the worker that noticed, or None for the supervisor.
         detail: one line: the error's first line, the exit code.
+        bound_s: clocks of several hosts may make `after_s` wrong by so much; 0: one clock.
     """
 
     mechanism: str
     after_s: float
     observer: int | None
     detail: str
+    bound_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +203,8 @@ class TrialRecord:
         block, position: which block of trials it belonged to, and its place there, both from 0:
             the first trial of a block is the one at position 0. None (old records): not known.
         profiled: the recovery ran under a profiler, which takes time: it is in no statistic.
+        clock_bound_s: name of a duration (a phase, ``recovery_s``, ``time_to_progress_s``) -> how
+            far clocks of several hosts may make it wrong, seconds; empty: all is on one clock.
     """
 
     trial: str
@@ -255,6 +259,7 @@ class TrialRecord:
     block: int | None = None
     position: int | None = None
     profiled: bool = False
+    clock_bound_s: dict[str, float] = field(default_factory=dict)
 
     @property
     def restore_fraction(self) -> float | None:

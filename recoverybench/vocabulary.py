@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """Version of `run.json` and of a trial record; its history stands in `results/store.py`."""
 
 JOURNAL_SCHEMA: Final = 1
@@ -129,6 +129,9 @@ SUPERVISOR_EVENTS: Final = (
     "mark",  # `what`, `step`, `loss`, `source`: what a command printed or marked
     "command_ended",  # `code`, `signal`: a command ended, that of `worker` where each has one
     "given_up",  # `reason`: the strategy has no way back
+    "channel_resumed",  # `seconds`: a worker's connection was lost for that long, and is back
+    "stranger",  # `address`, `reason`: somebody who is no worker of ours was turned away
+    "strangers",  # `count`: of them; not all have a line
     "stood_still",  # `seconds`: the harness did not run for that long, after the injection
     "deadline",
     "end",

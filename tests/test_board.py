@@ -47,7 +47,7 @@ from tests.strategies import records
 
 SAMPLES = Path(__file__).parent / "samples"
 RUNS = [
-    *(SAMPLES / name for name in ("v1", "v2", "v2-command", "v3", "v4")),
+    *(SAMPLES / name for name in ("v1", "v2", "v2-command", "v3", "v4", "v5")),
     Path(__file__).parent.parent / "results" / "quick-0.1.0",
 ]
 

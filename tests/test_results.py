@@ -56,6 +56,7 @@ LATER = {
     "stopped",
     "soak",
     "profiled",
+    "clock_bound_s",
 }
 """Fields that records of 0.1.0 do not have."""
 

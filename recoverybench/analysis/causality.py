@@ -18,6 +18,7 @@ from recoverybench.analysis.history import (
     rank_of,
     who,
 )
+from recoverybench.clocks import reading_of, surely_before
 from recoverybench.vocabulary import EVIDENCE
 from recoverybench.vocabulary import WORKER_MILESTONES as ORDER
 
@@ -27,18 +28,18 @@ def early_effect(history: History, inject: Line, witnesses: Sequence[Line]) -> s
     notice = min((line["t"] for line in history.named("notice")), default=None)
     for line in history.named("evidence", "error"):
         alarm = line.get("mechanism") in EVIDENCE and concerns(line, inject)
-        early = alarm and line["t"] < inject["t"]
+        early = alarm and surely_before(line, inject)
         # A preemption is announced: what was noticed after the notice is no false alarm.
         if early and (notice is None or line["t"] < notice):
             return _too_early(line, inject)
     for line in history.named("act"):
         if line["generation"] <= inject.get("generation", 0):
             continue  # of a recovery before this injection
-        if line["t"] < inject["t"]:
+        if surely_before(line, inject):
             return _too_early(line, inject)
         if not witnesses:
             return f"{who(line)} although nothing was noticed after the injection"
-        if line["t"] < witnesses[0]["t"]:
+        if surely_before(line, witnesses[0]):
             return _too_early(line, witnesses[0])
     return None
 
@@ -60,7 +61,9 @@ def _too_early(line: Line, cause: Line) -> str:
 def disorder(history: History, workers: int, generation: int | None, inject: Line) -> str | None:
     """A worker that skips a milestone, repeats one or passes two in the wrong order."""
     for line in history.named("span", "step"):
-        if line["t0"] > line["t"]:
+        gap = line["t0"] - line["t"]
+        # Of another clock by which somebody else's instant is given, too far only beyond the bound.
+        if gap > (reading_of(line).bound if "t0_of" in line else 0):
             return f"{who(line)} ends {(line['t0'] - line['t']) / 1e9:.6f} s before it starts"
     if generation is None:
         return None
@@ -94,9 +97,9 @@ def _order_problem(lines: Sequence[Line], survivor: bool, inject: Line) -> str |
         if line_or_none is None:
             later = next((by_name[n] for n in (*order[i:], "step") if n in by_name), None)
             return f"{who(later)} without {name}" if later else None
-        if line_or_none["t"] < inject["t"]:
+        if surely_before(line_or_none, inject):
             return _too_early(line_or_none, inject)
-        if last is not None and line_or_none["t"] < last["t"]:
+        if last is not None and surely_before(line_or_none, last):
             return _too_early(line_or_none, last)
         last = line_or_none
     return None

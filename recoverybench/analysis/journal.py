@@ -7,12 +7,15 @@ newline is dropped and counted. Anything else that is no journal line is an erro
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from recoverybench.clocks import on_one_clock
 from recoverybench.errors import HarnessError, UsageError, shorten
 from recoverybench.received import JOURNAL_LIMIT, read_file
 from recoverybench.vocabulary import JOURNAL_SCHEMA
@@ -106,20 +109,29 @@ def parse_journal(path: Path, content: bytes) -> Journal:
 
 
 def read_trial(directory: Path) -> TrialJournals:
-    """Reads every ``*.jsonl`` of a trial's directory; other files are left alone.
+    """Reads every ``*.jsonl`` of a trial's directory, joined; other files are left alone.
 
     Raises:
         JournalError: as `read_journal`, or there is no such directory.
     """
     if not directory.is_dir():
         raise JournalError(f"{directory}: no journals of that trial")
-    journals = [read_journal(path) for path in directory.glob("*.jsonl")]
+    journals = joined([read_journal(path) for path in directory.glob("*.jsonl")])
     workers = [journal for journal in journals if journal.worker_slot is not None]
     workers.sort(key=lambda journal: (journal.worker_slot or 0, journal.attempt))
     supervisors = [journal for journal in journals if journal.worker_slot is None]
     if len(supervisors) > 1:
         raise JournalError(f"{directory}: {len(supervisors)} supervisors wrote here")
     return TrialJournals(supervisors[0] if supervisors else None, tuple(workers))
+
+
+def joined(journals: Sequence[Journal]) -> list[Journal]:
+    """The same journals, with all lines on the supervisor's clock where its offset is known."""
+    files = on_one_clock([journal.lines for journal in journals])
+    return [
+        dataclasses.replace(journal, lines=lines)
+        for journal, lines in zip(journals, files, strict=True)
+    ]
 
 
 def _parse(raw: bytes, where: str) -> dict[str, Any]:

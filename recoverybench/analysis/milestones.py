@@ -19,6 +19,7 @@ from recoverybench.analysis.history import (
     name_of,
     rank_of,
 )
+from recoverybench.clocks import OWN, SEVERAL, Reading, apart_ns, reading_of
 from recoverybench.vocabulary import WORKER_MILESTONES as ORDER
 
 Missing = tuple[str, tuple[int, ...]]
@@ -33,11 +34,14 @@ class Mark:
         name: from `vocabulary.MILESTONES`. t: its instant, ns.
         by: the worker whose event set it, None for the supervisor: the critical worker of
             the phase that ends here.
+        read: what `t` was read from. Where clocks are too far apart to say which of several
+            events was the last, that of whichever it may have been.
     """
 
     name: str
     t: int
     by: int | None
+    read: Reading = OWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +125,28 @@ def chain(begun: Sequence[Mark], needs: Sequence[Need]) -> tuple[tuple[Mark, ...
             return tuple(marks), (need.name, need.missing)
         last = max(need.lines, key=lambda line: (line["t"], -line["worker"]))
         by = None if last["event"] == "exit" else last["worker"]
-        marks.append(Mark(need.name, max(marks[-1].t, last["t"]), by))
+        before = marks[-1].t, marks[-1].read
+        t, read = _latest([before, *map(_moment, need.lines)])
+        marks.append(Mark(need.name, t, by, read))
     return tuple(marks), None
+
+
+def _moment(line: Line) -> tuple[int, Reading]:
+    return line["t"], reading_of(line)
+
+
+def later(mark: Mark, line: Line) -> tuple[int, Reading]:
+    """The moment of a line, and never earlier than that of a mark; and what it was read from."""
+    return _latest([(mark.t, mark.read), _moment(line)])
+
+
+def _latest(moments: Sequence[tuple[int, Reading]]) -> tuple[int, Reading]:
+    """The latest of several moments, with the bound of all that it may have been."""
+    t, read = max(moments, key=lambda moment: moment[0])
+    near = [(at, r) for at, r in moments if t - at <= apart_ns(r, read, t - at)]
+    if all(r.clock == read.clock for _, r in near):
+        return t, read
+    return t, Reading(SEVERAL, 0, max(r.bound for _, r in near))
 
 
 @dataclass(frozen=True, slots=True)

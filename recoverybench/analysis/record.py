@@ -27,6 +27,7 @@ from recoverybench.analysis.timeline import Timeline, timeline
 from recoverybench.analysis.transitions import transitions
 from recoverybench.analysis.verify import check, restored_as_saved
 from recoverybench.cells import Cell
+from recoverybench.clocks import clock_problem
 from recoverybench.records import TrialRecord
 
 WARM_UP: Final = 3
@@ -86,6 +87,7 @@ def analyse(
     victim = next((inject["worker"] for inject in history.named("inject")), None)
     facts = Facts(
         problem=problem
+        or clock_problem([journal.lines for journal in journals])
         or line.problem
         or _restores_problem(history, workers, line, started)
         or foreign_death(history, line.t_inject, victim)
@@ -155,6 +157,7 @@ def analyse(
         false_alarms=false_alarms(history, line) if harmless else 0,
         preemption_save=saved_on_notice(history, workers),
         stopped=stopped_at(history),
+        clock_bound_s=line.clock_bound_s if trusted else {},
         **storage_facts(history, line.generation, restored_step),
     )
 

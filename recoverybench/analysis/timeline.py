@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from recoverybench.analysis.causality import concerns, disorder, early_effect
 from recoverybench.analysis.generations import begun_generation, legs, restored_step
@@ -23,10 +23,12 @@ from recoverybench.analysis.milestones import (
     Missing,
     Need,
     chain,
+    later,
     measure,
     needs_of,
     progress_of,
 )
+from recoverybench.clocks import apart_ns, reading_of, surely_before
 from recoverybench.records import Evidence
 from recoverybench.vocabulary import EVIDENCE, MILESTONES, PHASES, RECOVERY_PHASES
 
@@ -56,6 +58,8 @@ class Timeline:
         evidence: each (mechanism, observer) once, earliest first.
         problem: why the measurement is not to be trusted, one line. With one, `phases` is
             empty and no number is given.
+        clock_bound_s: name of a duration (a phase, `recovery_s`, `time_to_progress_s`) -> how far
+            clocks of several hosts may make it wrong, seconds; those that are.
     """
 
     t_inject: int | None
@@ -72,6 +76,7 @@ class Timeline:
     evidence: tuple[Evidence, ...]
     problem: str | None
     recoveries: int = 0
+    clock_bound_s: dict[str, float] = field(default_factory=dict)
 
     def at(self, name: str) -> int | None:
         """The instant of a milestone, ns; None where it was not reached."""
@@ -171,14 +176,17 @@ def _evidence(history: History, inject: Line) -> tuple[list[Line], tuple[Evidenc
         line
         for line in history.named("evidence", "error")
         if line.get("mechanism") in EVIDENCE
-        and t_inject <= line["t"] <= deadline
+        and line["t"] <= deadline
+        and not surely_before(line, inject)
         and concerns(line, inject)
     ]
     first: dict[tuple[str, int | None], Evidence] = {}
     for line in lines:
         mechanism, observer = key = (line["mechanism"], line["worker"])
-        after_s = (line["t"] - t_inject) / 1e9
-        first.setdefault(key, Evidence(mechanism, after_s, observer, detail_of(line)))
+        after = line["t"] - t_inject
+        bound = apart_ns(reading_of(inject), reading_of(line), after)
+        evidence = Evidence(mechanism, after / 1e9, observer, detail_of(line), bound / 1e9)
+        first.setdefault(key, evidence)
     return lines, tuple(first.values())
 
 
@@ -196,12 +204,13 @@ def _marks(
     inject: Line, witnesses: Sequence[Line], acts: Sequence[Line], needed: Sequence[Need]
 ) -> tuple[tuple[Mark, ...], Missing | None]:
     """The milestones that were reached, and the first that was not."""
-    marks = [Mark("inject", inject["t"], None)]
+    marks = [Mark("inject", inject["t"], None, reading_of(inject))]
     for name, lines in (("evidence", witnesses), ("act", acts)):
         if not lines:
             return tuple(marks), (name, ())
         by = lines[0]["worker"] if lines[0]["event"] == "error" else None
-        marks.append(Mark(name, max(marks[-1].t, lines[0]["t"]), by))
+        t, read = later(marks[-1], lines[0])
+        marks.append(Mark(name, t, by, read))
     return chain(marks, needed) if needed else (tuple(marks), ("closed", ()))
 
 
@@ -218,6 +227,10 @@ def _missing_problem(needed: Sequence[Need], waiting: Missing | None, reached: b
 def _timed(base: Timeline, history: History) -> Timeline:
     """`base` with its durations."""
     phases: dict[str, float] = {}
+    bounds = {
+        name: bound / 1e9 for name, a, b in _durations(base) if (bound := _bound_ns(a, b)) > 0
+    }
+    base = dataclasses.replace(base, clock_bound_s=bounds)
     taken_ns = open_ns = 0
     for phase, start, end in zip(PHASES, base.marks, base.marks[1:], strict=False):
         measured = measure(history, start, end)
@@ -236,3 +249,14 @@ def _timed(base: Timeline, history: History) -> Timeline:
         unattributed_s=open_ns / 1e9,
         verify_s=taken_ns / 1e9,
     )
+
+
+def _durations(base: Timeline) -> Iterator[tuple[str, Mark, Mark]]:
+    """Every duration by its name, with the marks that it lies between."""
+    yield from zip(PHASES, base.marks, base.marks[1:], strict=False)
+    for name, end in (("recovery_s", "first_step"), ("time_to_progress_s", "progress")):
+        yield from ((name, base.marks[0], mark) for mark in base.marks if mark.name == end)
+
+
+def _bound_ns(a: Mark, b: Mark) -> int:
+    return apart_ns(a.read, b.read, b.t - a.t)

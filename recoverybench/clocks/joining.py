@@ -26,8 +26,8 @@ class Clock:
     """A CLOCK_MONOTONIC.
 
     Attributes:
-        boot_id: of the kernel. time_namespace: in it; None: there are none, or (old journals)
-            it is not known.
+        boot_id: of the kernel. time_namespace: in it, with its offset; None: there are none, or
+            (old journals) it is not known.
     """
 
     boot_id: str | None

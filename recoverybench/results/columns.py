@@ -191,6 +191,11 @@ COLUMNS: dict[str, Column] = {
         "`goodput` of the whole soak that the trial is of",
     ),
     **_fields("Int64", "block", "position"),
+    "clock_bound_s": Column(
+        "float64",
+        lambda r: max(r.clock_bound_s.values(), default=0.0),
+        "clocks of several hosts make no time of the trial wrong by more than this",
+    ),
 }
 """Every column, in the order of the table."""
 

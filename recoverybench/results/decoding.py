@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, overload
 from recoverybench.cells import Cell
 from recoverybench.errors import UsageError
 from recoverybench.records import Span, TrialRecord, Verification
-from recoverybench.results.migrations import v3
+from recoverybench.results.migrations import v4
 from recoverybench.results.shapes import check_shape
 from recoverybench.vocabulary import SCHEMA_VERSION
 
@@ -200,7 +200,7 @@ def quick() -> Quick:
 
     hints = typing.get_type_hints(TrialRecord)
     return Quick(
-        (version(SCHEMA_VERSION, {}), version(3, v3.TRIAL)),
+        (version(SCHEMA_VERSION, {}), version(4, v4.TRIAL)),
         msgspec.json.Decoder(list[of(Span)]).decode,  # type: ignore[misc]
         (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError),
     )

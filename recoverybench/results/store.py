@@ -16,6 +16,8 @@ History of the format (`SCHEMA_VERSION`, in run.json):
   each cell. Every line of trials.jsonl and every other JSON file has a `schema` of its own.
 * 4: a suite may ask for a `profile`, records say whether they are `profiled`, and a profiled trial
   has a summary, profile/<trial>/summary.json.
+* 5: records say how far clocks of several hosts may make a time wrong (`clock_bound_s`, and
+  `bound_s` of each evidence).
 
 Earlier versions are read through `results.migrations`, later ones are refused.
 
@@ -31,7 +33,8 @@ import dataclasses
 import fcntl
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from recoverybench.errors import HarnessError, UsageError, bad_value, shorten
@@ -53,6 +56,13 @@ __all__ = [
     "replace_file",
     "whole_trials",
 ]
+
+
+DIRECTORIES = ("journal", "logs", "profile", "reference", "commands")
+"""Directories of a run."""
+
+_BEGINNING = 60
+"""Characters of a file's name that are in that of its temporary one."""
 
 
 class RunDir:
@@ -84,9 +94,13 @@ class RunDir:
         except OSError as error:
             raise _unwritable(out, error) from None
         run = cls(out, info, _locked(descriptor, out))
-        for name in ("journal", "logs"):
-            (out / name).mkdir(exist_ok=True)
-        run._write_info()
+        try:
+            for name in ("journal", "logs"):
+                (out / name).mkdir(exist_ok=True)
+            run._write_info()
+        except OSError:
+            run._undo()  # a directory that is neither empty nor a run could not be used again
+            raise
         return run
 
     @classmethod
@@ -97,11 +111,12 @@ class RunDir:
             The run, with status ``running``, and its finished trials, profiled ones included.
 
         Raises:
-            UsageError: it is no run, is being written by another process, or was made from a
-                suite that differs.
+            UsageError: it is no run, is being written by another process, was made from a
+                suite that differs, or something in it is not what could be written on.
         """
         if not (path / RUN).is_file():
             raise bad_value("--out", str(path), "a run to resume (a directory with run.json)")
+        check_inside(path)
         try:
             descriptor = os.open(
                 path / TRIALS, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -164,9 +179,9 @@ class RunDir:
     def _new(self, name: str, trial: str) -> Path:
         path = self.path / name / trial
         number = 1
-        while path.exists():
+        while os.path.lexists(path):
             aside = path.with_name(f"{trial}.cut-{number}")
-            if not aside.exists():
+            if not os.path.lexists(aside):
                 path.rename(aside)
             number += 1
         path.mkdir(parents=True)
@@ -184,6 +199,14 @@ class RunDir:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def _undo(self) -> None:
+        """Removes what `create` made, as far as that can be."""
+        self.close()
+        with suppress(OSError):
+            (self.path / TRIALS).unlink()
+            for name in ("journal", "logs"):
+                (self.path / name).rmdir()
+
     def _write_info(self) -> None:
         text = json.dumps(self.info.as_dict(), indent=2, allow_nan=False) + "\n"
         replace_file(self.path / RUN, text.encode())
@@ -196,18 +219,70 @@ def record_line(record: TrialRecord) -> bytes:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Writes a whole file so that a reader sees the old one or the new one, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    """Writes a whole file so that a reader sees the old one or the new one, never a part.
+
+    Raises:
+        OSError: it could not be written, and is as it was; it is the file that the error names.
+    """
+    # By its beginning alone: a name may be as long as the file system allows.
+    temporary = path.with_name(f".{path.name[:_BEGINNING]}.{os.getpid()}.tmp")
+    try:
+        temporary.unlink(missing_ok=True)  # of a process that had this number; or a link
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def check_inside(run: Path) -> None:
+    """Raise a `UsageError` where what a resumed run writes could land outside of its directory, or
+    where a directory of it is none.
+    """
+    real = run.resolve()
+    for name in DIRECTORIES:
+        if os.path.lexists(run / name) and not (run / name).is_dir():
+            raise UsageError(f"{run / name}: expected a directory, which a run keeps files in")
+    for path in _two_levels(run):
+        if not path.is_symlink():
+            continue
+        try:
+            inside = path.resolve().is_relative_to(real)
+        except (OSError, RuntimeError):  # it leads to itself
+            inside = False
+        if not inside:
+            raise UsageError(f"{path}: a link that leads out of {run}: expected none in a run")
+
+
+def _two_levels(run: Path) -> Iterator[Path]:
+    """What is in a run's directory, and in its directories: all that is ever written again."""
+    for entry in os.scandir(run):
+        yield Path(entry.path)
+        if entry.name in DIRECTORIES and entry.is_dir(follow_symlinks=False):
+            yield from (Path(below.path) for below in os.scandir(entry.path))
+
+
+def check_profile(made: Suite, path: Path, option: str = "--resume: profile") -> None:
+    """Raise a `UsageError` where a run was begun without profiles, which it is asked for now."""
+    if not made.profile:
+        allowed = (
+            f"a run that was begun with it, which {path} was not: "
+            "profile a new run, without --resume and with another --out"
+        )
+        raise bad_value(option, True, allowed)
 
 
 def _check_out(out: Path) -> None:
@@ -247,6 +322,8 @@ def _check_same(made: Suite, wanted: Suite, path: Path) -> None:
     """Refuses to go on with another suite, naming the first thing that differs."""
     if made.fingerprint == wanted.fingerprint:
         return
+    if wanted.profile:
+        check_profile(made, path)
     old, new = made.as_dict(), wanted.as_dict()
     key = next(k for k in new if k != "source" and old[k] != new[k])
     found, allowed = new[key], shorten(old[key])

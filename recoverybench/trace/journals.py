@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recoverybench.analysis.history import History, Line
-from recoverybench.analysis.journal import Journal, JournalError, read_journal
+from recoverybench.analysis.journal import Journal, JournalError, joined, read_journal
 from recoverybench.records import TrialRecord
 from recoverybench.trace.model import Owner
 
@@ -86,7 +86,8 @@ def read_journals(run: Path, record: TrialRecord) -> Journals:
             return Journals()
         if not directory.resolve().is_relative_to(run.resolve()):
             return Journals(said="a link that leads out of the run: not read")
-        files = [read_journal(path, within=run) for path in sorted(directory.glob("*.jsonl"))]
+        paths = sorted(directory.glob("*.jsonl"))
+        files = joined([read_journal(path, within=run) for path in paths])
     except (JournalError, OSError, RuntimeError, ValueError) as error:
         return Journals(said=f"cannot be read: {error}")
     return of_files(files, record) if files else Journals()
