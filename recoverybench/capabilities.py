@@ -41,6 +41,10 @@ def _nodes() -> str | None:
     return "launcher local has one node, which is this machine; launcher ray has several"
 
 
+def _pods() -> str | None:
+    return "workers of launcher local are processes; launcher kubernetes has pods"
+
+
 def _ray() -> str | None:
     if importlib.util.find_spec("ray") is None:
         return "it is not installed: pip install 'recoverybench[ray]'"
@@ -48,9 +52,11 @@ def _ray() -> str | None:
 
 
 MISSING: dict[str, Callable[[], str | None]] = {
+    "fork-server": lambda: None,
     "network-namespaces": _network_namespaces,
     "nftables": _nftables,
     "nodes": _nodes,
+    "pods": _pods,
     "ray": _ray,
     "root": _root,
     "user-notification": _user_notification,

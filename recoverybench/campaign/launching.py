@@ -45,6 +45,7 @@ def check_launcher(launcher: str, suite: Suite, out: Path) -> None:
             nodes_lost=any("nodes" in support.needs("faults", _fault(cell)) for cell in cells),
             directories=(there, cache.root()),
             files=tuple(sorted(files)),
+            faults=frozenset(cell.fault for cell in cells),
         ),
     )
 

@@ -50,6 +50,7 @@ class Wanted:
         workers: the most that a job of the run has. platform: JAX platform name.
         nodes_lost: some fault takes a whole node away.
         directories: where the run writes and reads; they exist. files: what workers read.
+        faults: of the run, as a suite spells them.
     """
 
     workers: int
@@ -57,6 +58,7 @@ class Wanted:
     nodes_lost: bool
     directories: tuple[Path, ...]
     files: tuple[Path, ...]
+    faults: frozenset[str] = frozenset()
 
 
 class Launcher(Protocol):
@@ -102,3 +104,17 @@ class Launcher(Protocol):
 
     def close(self) -> None:
         """End everything that this launcher still holds."""
+
+
+class Nodes(Protocol):
+    """What a launcher with the capability ``nodes`` can do besides."""
+
+    def beside(self, process: Process) -> list[int]:
+        """Slots of all workers on the node of this one, itself among them."""
+
+    def lose_node(self, process: Process) -> str:
+        """End a worker's node at once, with all that runs on it; returns the node's name.
+
+        Raises:
+            HarnessError: it cannot be done.
+        """

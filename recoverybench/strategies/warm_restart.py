@@ -8,6 +8,8 @@ from recoverybench.errors import bad_value
 from recoverybench.launchers.base import How
 from recoverybench.strategies.restart import Restart
 
+NEEDS = ("fork-server",)
+
 
 class WarmRestart(Restart):
     """See `strategies.base.Strategy`."""

@@ -1,0 +1,98 @@
+"""Pods of a cluster: one JobSet for each job, replacements as pods of their own.
+
+``kubernetes:FILE.toml`` names the file that says where (``kubernetes.toml`` if nothing is said);
+docs/kubernetes.md has its keys. Needs the extra ``kubernetes``, a cluster with JobSet, and a volume
+that this machine and the pods see at the same path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from recoverybench.errors import bad_value
+from recoverybench.launchers._kubernetes import preflight, preview, settings, shell
+from recoverybench.launchers._kubernetes.api import Api, connect
+from recoverybench.launchers._kubernetes.cluster import Cluster
+from recoverybench.launchers._kubernetes.pods import Pods
+from recoverybench.launchers.base import Wanted
+
+REACH = "network"
+HAS = ("pods",)
+LACKS = {
+    "fork-server": "each worker is a pod, and starts cold",
+    "network-namespaces": "pods have the network that the cluster gives them",
+    "nftables": "pods have the network that the cluster gives them",
+    "nodes": "of nodes that are lost it has evict:node, and pod-delete:0s for what the API can do",
+    "root": "nothing of a pod's machine is ours",
+    "user-notification": "file operations in a pod do not pass the supervisor",
+}
+
+DEFAULT_FILE = "kubernetes.toml"
+
+
+def check(argument: str | None, wanted: Wanted) -> None:
+    """Refuse what would fail later: see `_kubernetes.preflight`.
+
+    Raises:
+        UsageError: naming what is missing.
+    """
+    cluster = _cluster(argument)
+    where = cluster.settings.source
+    if cluster.settings.accelerator is not None and wanted.platform != "tpu":
+        allowed = f"tpu, since {where} has an accelerator"
+        raise bad_value("JAX_PLATFORMS", wanted.platform, allowed)
+    cluster.settings.groups(wanted.workers)
+    paths = [("--out", wanted.directories[0])]
+    paths += [("RECOVERYBENCH_CACHE", path) for path in wanted.directories[1:]]
+    paths += [("data or workload", path) for path in wanted.files]
+    preflight.check_paths(cluster, paths)
+    preflight.check_cluster(
+        cluster,
+        wanted.workers,
+        evicts="evict" in wanted.faults,
+        drains="evict:node" in wanted.faults,
+    )
+    cluster.sweep()
+    preflight.check_image(cluster)
+
+
+def create(
+    environment: dict[str, str],
+    log: Path,
+    python: str | None = None,
+    argument: str | None = None,
+) -> Pods:
+    """A launcher for that cluster.
+
+    Raises:
+        UsageError: the file or the cluster cannot be used, or another interpreter is asked for.
+    """
+    if python is not None:
+        allowed = "this environment: what workers run on is the image"
+        raise bad_value("environment", python, allowed)
+    return Pods(_cluster(argument), environment, log)
+
+
+def manifests(argument: str | None, workers: Iterable[int], variables: Mapping[str, str]) -> str:
+    """What a run would send, as YAML; asks no cluster. See `_kubernetes.preview`.
+
+    Raises:
+        UsageError: the file cannot be used, or pyyaml is missing.
+    """
+    return preview.text(_settings(argument), workers, variables)
+
+
+def _settings(argument: str | None) -> settings.Settings:
+    return settings.read(Path(argument or DEFAULT_FILE))
+
+
+def _cluster(argument: str | None) -> Cluster:
+    said = _settings(argument)
+    connection, client = connect(said.context)
+    api = Api(connection)
+
+    def send(pod: str, number: int) -> None:
+        shell.send(client, said.namespace, pod, number)
+
+    return Cluster(api, said, send)
