@@ -1,12 +1,15 @@
 """What supervisor and workers say to each other: the narrow door.
 
-Messages are JSON objects, one a line, over a Unix socket. The worker connects and says
-``hello``; the supervisor answers with ``spec``; everything else follows from that.
+Messages are JSON objects, one a line, over a Unix socket, or over TCP where workers may be on
+other machines (see `wire`). The worker connects and says ``hello``; the supervisor answers with
+``spec``; everything else follows from that. `FROM_WORKER` and `TO_WORKER` are this table for
+programs, and whoever says anything else is cut off.
 
 =========  =====================================  ==========================================
 direction  kind and fields                        meaning
 =========  =====================================  ==========================================
-worker →   ``hello`` slot, attempt, pid           who is calling
+worker →   ``hello`` slot, attempt, pid,          who is calling, and over TCP in which
+           session, received                      conversation, and how much of it has come
 worker →   ``ready``                              a standby has its imports done
 worker →   ``hold`` at, step                      waits there (see `Place.hold`) for ``release``
 worker →   ``suspended`` step, stopped_ns         after a notice: the state after that step is
@@ -20,7 +23,10 @@ worker →   ``done`` step                          the last step is completed a
 worker →   ``left`` generation                    everybody has left it at the end of a step
 worker →   ``serving`` address                    the coordination service listens
 worker →   ``pong`` id                            answer to a probe
+worker →   ``progress`` rank, begun, completed    over TCP: its last steps; null: it has none
 worker →   ``clock`` id, t                        what its CLOCK_MONOTONIC shows, ns
+→ worker   ``welcome`` received                   over TCP: the answer to ``hello``
+→ worker   ``refused`` reason                     over TCP: there is no place for that worker
 → worker   ``spec`` + fields of `JobSpec`         what the job is
 → worker   ``start`` + fields of `Place`          take this place (also: a standby's assignment)
 → worker   ``rejoin`` + fields of `Place`         take it in a new generation
@@ -41,9 +47,11 @@ import dataclasses
 import mmap
 import os
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from types import NoneType
+from typing import Any, Final, Protocol, Self
 
 from recoverybench.topology import Topology
 
@@ -53,7 +61,7 @@ SPAWN_NS = "RECOVERYBENCH_SPAWN_NS"
 """Environment variable: when the launcher started this process, ns by the supervisor's clock."""
 
 GATE = "g"
-"""Name of the storage gate's socket, beside that of the control channel. There a worker whose
+"""Name of the storage gate's socket, beside the step board. There a worker whose
 job has a gate gets the program of a filter, installs it, and hands its descriptor over.
 """
 
@@ -232,6 +240,26 @@ class Place:
         return cls(**{k: v for k, v in message.items() if k != "kind"})
 
 
+class StepsTold(Protocol):
+    """Where a worker says how far it is."""
+
+    def begin(self, rank: int, step: int) -> None:
+        """Rank `rank` begins `step`."""
+
+    def complete(self, rank: int, step: int) -> None:
+        """Rank `rank` has completed `step`."""
+
+
+class StepsSeen(Protocol):
+    """Where the supervisor sees how far all workers are."""
+
+    def steps(self) -> tuple[int, ...]:
+        """The last completed step of every rank."""
+
+    def begun(self) -> tuple[int, ...]:
+        """The last step that every rank has begun."""
+
+
 class Board:
     """The last step that every rank has begun and completed, in memory that both sides map.
 
@@ -275,3 +303,94 @@ class Board:
             self._CELL.unpack_from(self._memory, rank * self._ROW + offset)[0]
             for rank in range(self._ranks)
         )
+
+
+class BadMessage(Exception):
+    """What the other side said is not in the protocol; the message says what is wrong with it."""
+
+
+Fields = Mapping[str, tuple[type, ...]]
+"""The fields of a kind of message, and the types of JSON values that each may have."""
+
+_TEXT, _WHOLE, _FLAG = (str,), (int,), (bool,)
+_ANNOTATED: Final[dict[str, tuple[type, ...]]] = {
+    "str": _TEXT,
+    "str | None": (str, NoneType),
+    "int": _WHOLE,
+    "float": (float, int),
+    "bool": _FLAG,
+    "dict[str, Any] | None": (dict, NoneType),
+}
+
+
+def _fields(kind: type[JobSpec] | type[Place]) -> Fields:
+    return {field.name: _ANNOTATED[str(field.type)] for field in dataclasses.fields(kind)}
+
+
+FROM_WORKER: Final[Mapping[str, Fields]] = {
+    "hello": {
+        "slot": _WHOLE,
+        "attempt": _WHOLE,
+        "pid": _WHOLE,
+        "session": _TEXT,
+        "received": _WHOLE,
+    },
+    "ready": {},
+    "hold": {"at": _TEXT, "step": _WHOLE},
+    "suspended": {"step": _WHOLE, "stopped_ns": _WHOLE},
+    "arrived": {"generation": _WHOLE},
+    "agreed": {"generation": _WHOLE, "detail": _TEXT},
+    "failed": {"generation": _WHOLE, "mechanism": _TEXT, "detail": _TEXT},
+    "running": {"generation": _WHOLE},
+    "done": {"step": _WHOLE},
+    "left": {"generation": _WHOLE},
+    "serving": {"address": _TEXT},
+    "pong": {"id": _WHOLE},
+    "clock": {"id": _WHOLE, "t": _WHOLE},
+    "progress": {"rank": _WHOLE, "begun": (int, NoneType), "completed": (int, NoneType)},
+}
+"""Everything that a worker may say."""
+
+TO_WORKER: Final[Mapping[str, Fields]] = {
+    "welcome": {"received": _WHOLE},
+    "refused": {"reason": _TEXT},
+    "spec": _fields(JobSpec),
+    "start": _fields(Place),
+    "rejoin": _fields(Place),
+    "go": {},
+    "release": {},
+    "break": {"what": _TEXT, "argument": (str, NoneType)},
+    "leave": {},
+    "serve": {"address": _TEXT, "world": _WHOLE},
+    "ping": {"id": _WHOLE},
+    "clock": {"id": _WHOLE},
+    "exit": {},
+}
+"""Everything that a worker may be told."""
+
+_MOST: Final = 1 << 63
+
+
+def check(found: object, kinds: Mapping[str, Fields]) -> Message:
+    """A decoded line, which is a message of one of these kinds with exactly its fields.
+
+    Raises:
+        BadMessage: it is not.
+    """
+    if type(found) is not dict:
+        raise BadMessage(f"a {type(found).__name__} where a message was due")
+    kind = found.get("kind")
+    fields = kinds.get(kind) if type(kind) is str else None
+    if fields is None:
+        raise BadMessage(f"a message of unknown kind {kind!r:.40}")
+    for name, types in fields.items():
+        value = found.get(name, ...)
+        if type(value) not in types:
+            what = "is missing" if value is ... else f"is a {type(value).__name__}"
+            raise BadMessage(f"{kind}: {name} {what}")
+        if type(value) is int and not -_MOST <= value < _MOST:
+            raise BadMessage(f"{kind}: {name} is out of range")
+    if len(found) != len(fields) + 1:
+        odd = next(name for name in found if name != "kind" and name not in fields)
+        raise BadMessage(f"{kind}: unknown field {odd!r:.40}")
+    return found

@@ -50,6 +50,9 @@ class Supervisor:
         if kind in ("failed", "left"):
             self._orders.append({"kind": "rejoin", "generation": fields["generation"] + 1})
 
+    def board(self, spec: JobSpec) -> Board:
+        return Board(Path(spec.board), 1)
+
     def order(self) -> dict[str, Any]:
         return self._orders.pop(0)
 

@@ -6,7 +6,12 @@ import json
 import socket
 from pathlib import Path
 
+from recoverybench.protocol import Message, Place
 from recoverybench.worker.channel import Channel
+
+
+def place(kind: str, generation: int) -> Message:
+    return Place(generation, 0, 0, "127.0.0.1:1", 1, 0, "1x1").as_message(kind)
 
 
 def channel(directory: Path, *orders: dict[str, object]) -> Channel:
@@ -28,9 +33,9 @@ def test_a_place_that_is_put_back_comes_before_later_ones(tmp_path: Path) -> Non
     """A job that is lost twice while a worker starts calls it back twice."""
     orders = channel(
         tmp_path,
-        {"kind": "start", "generation": 1},
-        {"kind": "rejoin", "generation": 2},
-        {"kind": "rejoin", "generation": 3},
+        place("start", 1),
+        place("rejoin", 2),
+        place("rejoin", 3),
         {"kind": "go"},
     )
     assert orders.order()["generation"] == 1
@@ -43,7 +48,10 @@ def test_a_place_that_is_put_back_comes_before_later_ones(tmp_path: Path) -> Non
 
 def test_what_is_for_a_training_thread_waits_aside(tmp_path: Path) -> None:
     orders = channel(
-        tmp_path, {"kind": "break", "what": "nan"}, {"kind": "release"}, {"kind": "go"}
+        tmp_path,
+        {"kind": "break", "what": "nan", "argument": None},
+        {"kind": "release"},
+        {"kind": "go"},
     )
     assert not orders.released() and orders.asides.popleft()["what"] == "nan"
     assert orders.released()

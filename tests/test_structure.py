@@ -32,6 +32,7 @@ WORKER_MAY_IMPORT = (
     "recoverybench.journal_writer",
     "recoverybench.sealed",
     "recoverybench.topology",
+    "recoverybench.wire",
     "recoverybench.workload_name",
 )
 """What runs inside a training process knows these, and nothing of the supervisor."""
@@ -132,6 +133,10 @@ PURE = (
     "recoverybench.trace.model",
     "recoverybench.trace.processes",
     "recoverybench.trace.render",
+    "recoverybench.wire.frames",
+    "recoverybench.wire.handshake",
+    "recoverybench.wire.ledger",
+    "recoverybench.wire.lines",
 )
 IMPURE_IMPORTS = {"subprocess", "socket", "time", "random", "signal", "threading", "tempfile"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Collection, Mapping
@@ -16,6 +17,7 @@ from recoverybench.environments.environment import Environment, own
 from recoverybench.errors import HarnessError
 from recoverybench.launchers.base import Launcher
 from recoverybench.plan import launchers
+from recoverybench.wire.handshake import SECRET_BYTES, SECRET_VARIABLE
 
 XLA_CPU_FLAGS = "--xla_cpu_parallel_codegen_split_count=1"
 """One object per executable: loading a serialized one then takes .11 s instead of .18."""
@@ -38,6 +40,8 @@ class Bench:
         directory: private, removed in the end.
         environments: what workers run on, by the name that a `Cell` holds.
         most: launchers that are held at the same time. argument: of the launcher.
+        secret: of this run, by which the control channel knows workers on other machines; None:
+            there are none. In no result, key or log.
         opened_ns: when this bench was set up; of a release that somebody may be editing the
             results are not kept for another.
     """
@@ -50,6 +54,7 @@ class Bench:
     environments: Mapping[str | None, Environment]
     most: int
     argument: str | None = None
+    secret: str | None = field(default=None, repr=False)
     opened_ns: int = field(default_factory=time.time_ns)
     _launchers: dict[str | None, Launcher] = field(default_factory=dict)
 
@@ -62,6 +67,7 @@ class Bench:
     ) -> Bench:
         """Set one up with the launcher of that name; its own output goes to `log`."""
         module, argument = launchers.load(launcher)
+        elsewhere = launchers.reach_of(launcher) == "network"
         platform = machine.platform_name()
         bench = cls(
             module,
@@ -69,12 +75,11 @@ class Bench:
             platform,
             worker_environment(platform),
             # Workers elsewhere see what lies beside the results, and not this machine's TMPDIR.
-            leftovers.working_directory(
-                log.parents[1] if launchers.reach_of(launcher) == "network" else None
-            ),
+            leftovers.working_directory(log.parents[1] if elsewhere else None),
             environments or {None: own()},
             most_launchers(),
             argument,
+            secrets.token_hex(SECRET_BYTES) if elsewhere else None,
         )
         try:
             # Whatever keeps it from starting workers at all is said before the first trial.
@@ -98,12 +103,15 @@ class Bench:
 
     def _create(self, name: str | None) -> Launcher:
         environment = self.environments[name]
+        given = dict(self.environment)
+        if self.secret is not None:
+            given[SECRET_VARIABLE] = self.secret
         more = {} if self.argument is None else {"argument": self.argument}
         if name is None:
-            return _launcher(self.module.create(self.environment, self.log, **more))
+            return _launcher(self.module.create(given, self.log, **more))
         place = list(self.environments).index(name)
         log = self.log.with_name(f"{self.log.stem}-{place}{self.log.suffix}")
-        variables = {**self.environment, **environment.variables}
+        variables = {**given, **environment.variables}
         return _launcher(self.module.create(variables, log, environment.python, **more))
 
     def keep(self, environments: Collection[str | None]) -> None:

@@ -1,79 +1,75 @@
-"""The supervisor's end of the control channel: a Unix socket and its connections."""
+"""Where the supervisor listens: a Unix socket, or TCP where workers may be on other machines."""
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from recoverybench.protocol import Message
+from recoverybench.errors import HarnessError
+from recoverybench.launchers.base import Launcher
+from recoverybench.wire.handshake import SECRET_VARIABLE, secret_of
+from recoverybench.wire.lines import address_of
 
-MAX_LINE = 1 << 20
-"""Longest message, bytes; a peer that sends more is cut off."""
-
-
-@dataclass(slots=True, eq=False)
-class Connection:
-    """One worker's connection; `slot` is known after its ``hello``."""
-
-    socket: socket.socket
-    slot: int | None = None
-    attempt: int | None = None
-    pid: int | None = None
-    _rest: bytearray = field(default_factory=bytearray)
-
-    def send(self, message: Message) -> None:
-        """Send one message; a peer that is gone is no error, its end is seen elsewhere."""
-        with suppress(OSError):
-            self.socket.sendall(json.dumps(message).encode() + b"\n")
-
-    def receive(self) -> list[Message] | None:
-        """Messages that have arrived; None once the peer has closed."""
-        try:
-            data = self.socket.recv(1 << 16)
-        except BlockingIOError:
-            return []
-        except OSError:
-            return None
-        if not data:
-            return None
-        self._rest += data
-        if len(self._rest) > MAX_LINE:
-            return None
-        *lines, rest = self._rest.split(b"\n")
-        self._rest = bytearray(rest)
-        try:
-            messages = [json.loads(line) for line in lines]
-        except ValueError:
-            return None
-        return messages if all(isinstance(m, dict) and "kind" in m for m in messages) else None
+BACKLOG = 128
+"""Connections that may wait to be accepted."""
 
 
 class Hub:
-    """Listens at a path that only this user can reach.
+    """Listens at a path that only this user can reach, or on a port where it has to.
+
+    Where workers are elsewhere there is no Unix socket: the directory may be on a file system that
+    has none, or its name be longer than the address of one can be.
 
     Args:
         path: of the Unix socket; its directory must be private.
+        launcher: says where workers may be, on which address to listen, and the secret.
+
+    Attributes:
+        socket: does not block. secret: of the run; None: it is a Unix socket.
+        address: what workers connect to.
+
+    Raises:
+        HarnessError: that address is not one of this machine, or there is no secret.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.address = str(path)
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.bind(self.address)
-        os.chmod(path, 0o600)
-        self.socket.listen(64)
+    def __init__(self, path: Path, launcher: Launcher) -> None:
+        self.secret = _secret(launcher) if launcher.reach == "network" else None
+        self._path = path
+        if self.secret is None:
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self.socket.bind(str(path))
+            os.chmod(path, 0o600)
+            self.socket.listen(BACKLOG)
+            self.address = str(path)
+        else:
+            self.socket = _listen(launcher.bind)
+            self.address = address_of(launcher.bind, self.socket.getsockname()[1])
         self.socket.setblocking(False)
-
-    def accept(self) -> Connection:
-        """The connection that is waiting."""
-        peer, _ = self.socket.accept()
-        peer.setblocking(False)
-        return Connection(peer)
 
     def close(self) -> None:
         """Stop listening and remove the socket."""
         self.socket.close()
-        Path(self.address).unlink(missing_ok=True)
+        self._path.unlink(missing_ok=True)
+
+
+def _secret(launcher: Launcher) -> bytes:
+    try:
+        return secret_of(launcher.environment.get(SECRET_VARIABLE, ""))
+    except ValueError as error:
+        raise HarnessError(f"the control channel has no secret: {error}") from None
+
+
+def _listen(host: str) -> socket.socket:
+    try:
+        family, _, _, _, where = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise HarnessError(f"the control channel cannot listen on {host}: {error}") from None
+    try:
+        listener.bind(where)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise HarnessError(f"the control channel cannot listen on {host}: {error}") from None
+    return listener

@@ -17,19 +17,19 @@ from pathlib import Path
 
 from recoverybench.errors import HarnessError
 from recoverybench.gate.gate import Gate
-from recoverybench.job.hub import Connection, Hub
 from recoverybench.job.loop import TICK_S, Loop
 from recoverybench.job.member import Member
 from recoverybench.job.noticed import Ambush, Noticed
 from recoverybench.job.ports import Ports
 from recoverybench.job.probes import PROBE_S, Probes
+from recoverybench.job.reception import Reception
 from recoverybench.job.roster import Roster
 from recoverybench.job.services import Services
 from recoverybench.job.watchdog import Limit, Watchdog, last_words
 from recoverybench.journal_writer import Journal
 from recoverybench.launchers.base import How, Launcher
 from recoverybench.network import Network
-from recoverybench.protocol import GATE, Board, JobSpec, Place
+from recoverybench.protocol import GATE, JobSpec, Message, Place
 
 REJOIN_S = 10.0
 """A survivor leaves the old generation within half a second; one that has not done so after
@@ -84,12 +84,11 @@ class Job(Roster):
         )
         self._attempts: dict[int, int] = {}
         self._ports = Ports()
-        self._board = Board(Path(spec.board), spec.most_workers, create=True)
+        self._reception = Reception(directory, launcher, self._loop, journal, self, spec)
+        self._board = self._reception.steps
         self._watchdog = Watchdog(self._board, watchdog) if watchdog.set else None
         self._watched = -1
         self._gone = 0
-        self._hub = Hub(directory / "s")
-        self._loop.register(self._hub.socket, self._accept)
         self.gate = self._open_gate(directory) if spec.gate else None
 
     def _open_gate(self, directory: Path) -> Gate:
@@ -112,12 +111,13 @@ class Job(Roster):
         log = self._logs / f"{slot}.{attempt}.log"
         machine = self.network.machine(slot) if self.network is not None else None
         process = self.launcher.start(
-            self._hub.address, slot, attempt, how, log, machine.path if machine else None
+            self._reception.address, slot, attempt, how, log, machine.path if machine else None
         )
         self.journal.log("spawn", worker=key, attempt=attempt, pid=process.pid, how=how)
         member = Member(slot, rank, attempt, process, machine)
         member.outbox.append(self.spec.as_message())
         self.members.append(member)
+        self._reception.expect(member)
         self._loop.register(process.fd, lambda: self._exited(member))
         return member
 
@@ -313,38 +313,26 @@ class Job(Roster):
             self._watchdog.begin()
         return not any(m.done or m.left or m.suspended for m in self.ranks())
 
-    def _accept(self) -> None:
-        connection = self._hub.accept()
-        self._loop.register(connection.socket, lambda: self._heard(connection))
+    def hear(self, member: Member, message: Message) -> None:
+        """A member said that."""
+        member.hear(message)
+        if message["kind"] == "failed":
+            self._note(message["mechanism"], message["detail"], message["generation"])
+        elif message["kind"] == "agreed":
+            self._note("agreement", message["detail"], message["generation"])
+        elif message["kind"] == "hold":
+            self._spring(member)
+        elif message["kind"] == "arrived" and self._all(
+            "arrived", lambda m: m.alive and m.arrived == self.generation
+        ):
+            self._gone = self.generation
+            for arrived in self.ranks():
+                arrived.tell({"kind": "go"})
 
-    def _heard(self, connection: Connection) -> None:
-        messages = connection.receive()
-        if messages is None:
-            self._hang_up(connection)
-            return
-        for message in messages:
-            if message["kind"] == "hello":
-                self._greet(connection, message)
-                continue
-            member = next((m for m in self.members if m.connection is connection), None)
-            if member is None:  # a stranger: nobody speaks before saying hello
-                self._hang_up(connection)
-                return
-            member.hear(message)
-            if message["kind"] == "failed":
-                self._note(
-                    str(message["mechanism"]), str(message["detail"]), int(message["generation"])
-                )
-            elif message["kind"] == "agreed":
-                self._note("agreement", str(message["detail"]), int(message["generation"]))
-            elif message["kind"] == "hold":
-                self._spring(member)
-            elif message["kind"] == "arrived" and self._all(
-                "arrived", lambda m: m.alive and m.arrived == self.generation
-            ):
-                self._gone = self.generation
-                for arrived in self.ranks():
-                    arrived.tell({"kind": "go"})
+    def lose(self, member: Member, why: str) -> None:
+        """A member cannot be spoken to any more."""
+        if member.alive and member.why is None:
+            self._witness("connection_lost", f"{member.name} {why}", member.generation)
 
     def _note(self, mechanism: str, detail: str, generation: int) -> None:
         self.evidence.append(Noticed(mechanism, detail, generation))
@@ -363,21 +351,6 @@ class Job(Roster):
             return
         self.ambush = None
         ambush.strike(member)
-
-    def _greet(self, connection: Connection, message: dict[str, object]) -> None:
-        for member in self.members:
-            if member.process.pid == message.get("pid") and member.connection is None:
-                member.connection = connection
-                for waiting in member.outbox:
-                    connection.send(waiting)
-                member.outbox.clear()
-
-    def _hang_up(self, connection: Connection) -> None:
-        self._loop.unregister(connection.socket)
-        connection.socket.close()
-        for member in self.members:
-            if member.connection is connection and member.alive and member.why is None:
-                self._witness("connection_lost", f"{member.name} hung up", member.generation)
 
     def _exited(self, member: Member) -> None:
         ended = self.launcher.reap(member.process)
@@ -433,11 +406,8 @@ class Job(Roster):
             if stuck:
                 raise HarnessError(f"pid {stuck[0].process.pid} does not end after SIGKILL")
         finally:
-            for member in self.members:
-                if member.connection is not None:
-                    member.connection.socket.close()
+            self._reception.close()
             self._loop.close()
-            self._hub.close()
             self._ports.close()
             if self.network is not None:
                 self.network.close()

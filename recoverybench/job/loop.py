@@ -62,6 +62,12 @@ class Loop:
         """Forget a descriptor; it may be closed by now."""
         self._selector.unregister(descriptor)
 
+    def await_writing(self, descriptor: _Descriptor | int, wanted: bool) -> None:
+        """Call the handler of a registered descriptor also when it can be written to, or not."""
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if wanted else 0)
+        data = self._selector.get_key(descriptor).data
+        self._selector.modify(descriptor, events, data)
+
     def begin_deadline(self, deadline_s: float) -> None:
         """From now on the deadline counts."""
         self._deadline = time.monotonic_ns() + round(deadline_s * 1e9)

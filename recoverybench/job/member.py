@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from recoverybench.job.hub import Connection
 from recoverybench.launchers.base import Ended, Process
 from recoverybench.network import Machine
 from recoverybench.protocol import Message, Place
+
+
+class Connection(Protocol):
+    """Over which a member is spoken to."""
+
+    def send(self, message: Message) -> None:
+        """Send one message; a worker that is gone is no error."""
+
+    def close(self) -> None:
+        """Hang up for good."""
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +97,13 @@ class Member:
             self.outbox.append(message)
         else:
             self.connection.send(message)
+
+    def meet(self, connection: Connection) -> None:
+        """It has connected, and gets what has been waiting for that."""
+        self.connection = connection
+        for message in self.outbox:
+            connection.send(message)
+        self.outbox.clear()
 
     def take(self, place: Place, kind: str) -> None:
         """Give it a place in a generation."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from recoverybench.job.member import Member
 from recoverybench.job.noticed import Noticed
 from recoverybench.job.services import Services
-from recoverybench.protocol import Board
+from recoverybench.protocol import StepsSeen
 
 
 class Roster:
@@ -25,7 +25,7 @@ class Roster:
     generation: int
     world: int
     _gone: int
-    _board: Board
+    _board: StepsSeen
     _services: Services
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from recoverybench.protocol import Board
+from recoverybench.protocol import StepsSeen
 
 _SETTLED = 3
 """Completed steps after which the pace of a generation can be told."""
@@ -37,7 +37,7 @@ class Watchdog:
         board: of the job. limit: how long that may last.
     """
 
-    def __init__(self, board: Board, limit: Limit) -> None:
+    def __init__(self, board: StepsSeen, limit: Limit) -> None:
         self._board = board
         self._limit = limit
         self._steps = board.steps()

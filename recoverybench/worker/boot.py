@@ -31,10 +31,10 @@ def imports(journal: Journal | None) -> None:
 
 
 def main(arguments: list[str], started_ns: int) -> None:
-    """Run the worker that the arguments name (socket, slot, attempt); ends the process.
+    """Run the worker that the arguments name; ends the process.
 
     Args:
-        arguments: socket path, slot, attempt.
+        arguments: address of the control channel, slot, attempt.
         started_ns: when this process began to run Python, ns.
     """
     # A supervisor that a script started in the background ignores SIGINT, and so would we.
@@ -51,7 +51,7 @@ def main(arguments: list[str], started_ns: int) -> None:
     imports(journal)
     if spec.gate:
         with journal.span("install the storage gate"):
-            gate.install(os.path.join(os.path.dirname(arguments[0]), GATE))
+            gate.install(str(Path(spec.board).with_name(GATE)))
     if spec.controller is not None:
         from recoverybench.worker.pathways import controller
 

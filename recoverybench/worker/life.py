@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from recoverybench.journal_writer import Journal
-from recoverybench.protocol import Board, JobSpec, Message, Place
+from recoverybench.protocol import JobSpec, Message, Place
 from recoverybench.worker import runtime, workload
 from recoverybench.worker.channel import Channel
 from recoverybench.worker.profiling import Profiler
@@ -67,7 +67,7 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
             spec,
             channel,
             journal,
-            Board(Path(spec.board), spec.most_workers),
+            channel.board(spec),
             workload.load(spec.workload, spec.data),
             profiler,
         )

@@ -19,7 +19,7 @@ import jax
 from jax._src.distributed import global_state
 
 from recoverybench.journal_writer import Journal
-from recoverybench.protocol import Board, JobSpec, Place
+from recoverybench.protocol import JobSpec, Place, StepsTold
 from recoverybench.worker.breakages import base as breakages
 from recoverybench.worker.channel import Channel
 from recoverybench.worker.data import Batch, Pipeline
@@ -59,7 +59,7 @@ class Loop:
     place: Place
     journal: Journal
     channel: Channel
-    board: Board
+    board: StepsTold
     step_fn: Any
     leaves: list[jax.Array]
     names: list[str]

@@ -16,7 +16,7 @@ from jax._src.distributed import global_state
 from jax.sharding import Mesh
 
 from recoverybench.journal_writer import Journal
-from recoverybench.protocol import Board, JobSpec, Place
+from recoverybench.protocol import JobSpec, Place, StepsTold
 from recoverybench.topology import Topology
 from recoverybench.worker import runtime
 from recoverybench.worker.agreement import Agreement
@@ -46,7 +46,7 @@ class Equipment:
     spec: JobSpec
     channel: Channel
     journal: Journal
-    board: Board
+    board: StepsTold
     workload: Workload
     profiler: Profiler
     executables: dict[tuple[int, Topology], Executables] = field(default_factory=dict)

@@ -23,7 +23,7 @@ from pathwaysutils.elastic import elastic
 from pathwaysutils.elastic.manager import ElasticRetryLimit, Manager, ScaleUpSignalError
 
 from recoverybench.journal_writer import Journal
-from recoverybench.protocol import Board, Controller, JobSpec, Place
+from recoverybench.protocol import Controller, JobSpec, Place
 from recoverybench.topology import Topology
 from recoverybench.worker import runtime, workload
 from recoverybench.worker.channel import Channel
@@ -52,7 +52,7 @@ def live(channel: Channel, journal: Journal, spec: JobSpec) -> None:
             dataclasses.replace(spec, topology=str(alone), workers=1, devices=alone.devices),
             channel,
             journal,
-            Board(Path(spec.board), 1),
+            channel.board(spec),
             workload.load(spec.workload, spec.data),
             profiler,
         )
