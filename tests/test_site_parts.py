@@ -162,8 +162,11 @@ def test_a_run_that_nothing_can_be_said_of_is_no_run() -> None:
     bare = dataclasses.replace(run.info, suite=dataclasses.replace(run.info.suite, cells=()))
     with pytest.raises(UsageError, match="no cell"):
         summarise(dataclasses.replace(run, info=bare, trials=()))
-    with pytest.raises(UsageError, match="machine"):
-        summarise(make_run(machine={"cpu": ["a", "list"]}))
+
+
+def test_a_machine_that_is_described_by_anything_is_one() -> None:
+    found = summarise(make_run(machine={"cpu": ["a", "list"]}))
+    assert dict(found.machine)["processor"] == '["a", "list"]'
 
 
 def test_runs_with_one_label_are_one_release() -> None:

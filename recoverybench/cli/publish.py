@@ -43,14 +43,16 @@ def command(results: Path, out: Path, url: str | None, output: str) -> int:
     The path of the first page is the last line printed.
     """
     from recoverybench.site import publish
+    from recoverybench.visible import clean
 
     progress = _Progress()
     try:
         done = publish(results, out, url=url, say=progress.say)
     finally:
         progress.done()
-    for one in done.skipped:
-        click.echo(f"recoverybench: {one.name} is skipped: {one.reason}", err=True)
+    for one in (*done.skipped, *done.failed):
+        line = clean(f"{one.name} is skipped: {one.reason}")
+        click.echo(f"recoverybench: {line}", err=True)
     if output == "json":
         echo_json(
             {
@@ -60,6 +62,7 @@ def command(results: Path, out: Path, url: str | None, output: str) -> int:
                 "comparisons": done.comparisons,
                 "regressions": done.regressions,
                 "skipped": [{"directory": s.name, "reason": s.reason} for s in done.skipped],
+                "failed": [{"comparison": s.name, "reason": s.reason} for s in done.failed],
                 "written": list(done.files.written),
                 "removed": list(done.files.removed),
                 "unchanged": len(done.files.kept),

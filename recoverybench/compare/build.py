@@ -23,8 +23,10 @@ from recoverybench.compare.model import (
 )
 from recoverybench.compare.sides import Side
 from recoverybench.effects import (
+    MOST_S,
     Effect,
     Sample,
+    countable,
     detectable,
     effect,
     holm,
@@ -133,7 +135,7 @@ def _cells_of(side: Side) -> dict[Cell, _Cell]:
         key = key_of(info, trial.cell)
         trials[key.cell].append(trial)
         keys[key.cell][key] = None
-        deadlines[key.cell] = info.suite.deadline_s
+        deadlines[key.cell] = min(max(info.suite.deadline_s, 0.0), MOST_S)
     return {
         cell: _Cell(cell, tuple(keys[cell]), tuple(found), deadlines[cell])
         for cell, found in trials.items()
@@ -242,6 +244,7 @@ class _Draft:
 def _draft(base: _Cell, new: _Cell, confidence: float) -> _Draft:
     rows: list[tuple[str, Effect | None, str | None]] = []
     whole = [t.recovery_s for c in (base, new) for t in c.trials if t.recovery_s is not None]
+    whole = [time for time in whole if countable(time)]
     scale = median(whole) if whole else 0.0
     for quantity in QUANTITIES:
         a, b = _sample(base, quantity), _sample(new, quantity)
@@ -263,11 +266,29 @@ def _draft(base: _Cell, new: _Cell, confidence: float) -> _Draft:
 def _sample(cell: _Cell, quantity: str) -> Sample:
     """The values of a quantity; trials that were not back at the deadline are censored there."""
     back = [t for t in cell.trials if t.outcome == "recovered"]
+    known = (_time(trial, quantity) for trial in back)
+    times = tuple(time for time in known if time is not None and countable(time))
     if quantity in SHOWN_PHASES:
-        return Sample(tuple(t.phases[quantity] for t in back if quantity in t.phases))
-    times = [getattr(t, quantity) for t in back]
+        return Sample(times)
     late = sum(t.outcome in CENSORED for t in cell.trials)
-    return Sample(tuple(t for t in times if t is not None), (cell.deadline_s,) * late)
+    return Sample(times, (cell.deadline_s,) * late)
+
+
+def _time(trial: TrialRecord, quantity: str) -> float | None:
+    """A quantity of a trial, whatever it is; None: it has none."""
+    found: float | None = (
+        trial.phases.get(quantity) if quantity in SHOWN_PHASES else getattr(trial, quantity)
+    )
+    return found
+
+
+def _left_out(cell: _Cell) -> int:
+    """Trials of which a time cannot be counted with."""
+    return sum(
+        any((time := _time(t, q)) is not None and not countable(time) for q in QUANTITIES)
+        for t in cell.trials
+        if t.outcome == "recovered"
+    )
 
 
 def _distribution(cell: _Cell) -> Distribution:
@@ -299,6 +320,12 @@ def _rate_verdict(
 
 def _notes(draft: _Draft) -> Iterable[str]:
     for name, cell in (("base", draft.base), ("new", draft.new)):
+        if count := _left_out(cell):
+            trials = "1 trial" if count == 1 else f"{count} trials"
+            yield (
+                f"{trials} of the {name} with times below 0 s, or not from 1 ns to 1e9 s: these "
+                "times are left out"
+            )
         if found := modes(_sample(cell, QUANTITIES[0]).times):
             around = " and ".join(map(seconds, found))
             yield (

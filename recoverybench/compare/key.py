@@ -17,6 +17,7 @@ next on the same machine, and a key that does so finds no baseline or a wrong on
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -81,7 +82,7 @@ def machine_class(machine: Mapping[str, Any]) -> dict[str, Any]:
     memory = machine.get("memory_total_bytes")
     limits = machine.get("cgroup")
     limits = limits if isinstance(limits, Mapping) else {}
-    return {
+    found = {
         "platform": machine.get("platform") or "cpu",
         "device kind": machine.get("device_kind"),
         "system": machine.get("system"),
@@ -92,6 +93,17 @@ def machine_class(machine: Mapping[str, Any]) -> dict[str, Any]:
         "core limit": limits.get("cpu_cores"),
         "memory limit": limits.get("memory_bytes"),
     }
+    return {name: scalar(value) for name, value in found.items()}
+
+
+def scalar(value: Any) -> str | int | float | bool | None:
+    """Plain data as one value that can be compared and shown; a list or table as its JSON.
+
+    What describes a machine is free-form, and a file from elsewhere may hold anything there.
+    """
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def differences(base: Key, new: Key) -> list[str]:

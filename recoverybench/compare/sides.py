@@ -6,12 +6,15 @@ were measured in one campaign can be compared with one another.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from recoverybench.cells import Cell
+from recoverybench.compare.folder import found_in, is_run
+from recoverybench.compare.key import scalar
 from recoverybench.errors import UsageError, bad_value
 from recoverybench.plan.environments import THIS
 from recoverybench.records import TrialRecord
@@ -73,11 +76,12 @@ def versions_of(info: RunInfo, cell: Cell) -> dict[str, str | None]:
     kept = info.environments.get(cell.environment, {})
     packages = kept.get("packages")
     named = packages if isinstance(packages, dict) else {}
-    return {
+    found = {
         "recoverybench": info.environment.get("recoverybench"),
         "python": kept.get("python"),
         **{name: named.get(name) for name in info.environment if name in named},
     }
+    return {name: None if (v := scalar(value)) is None else str(v) for name, value in found.items()}
 
 
 def read_side(name: str, where: str, folder: Path = Path("results")) -> Side:
@@ -116,16 +120,17 @@ def _read(name: str, folder: Path) -> tuple[tuple[Run, ...], tuple[tuple[str, st
     if not name:
         return None
     path = Path(name)
-    if not path.exists() and (folder / name).is_dir() and ".." not in path.parts:
-        path = folder / name
-    if _is_run(path):
+    below = folder / name
+    if not os.path.exists(path) and os.path.isdir(below) and ".." not in path.parts:
+        path = below
+    if is_run(path):
         return (results.load(path),), ()
-    if path.is_dir():
+    if os.path.isdir(path):
         runs, skipped = _all_of(path)
         if not runs:
             raise UsageError(f"{name}: no run is in it{_first(skipped)}")
         return runs, skipped
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         return None
     runs, skipped = _all_of(folder)
     labelled = tuple(run for run in runs if run.info.label == name)
@@ -134,26 +139,18 @@ def _read(name: str, folder: Path) -> tuple[tuple[Run, ...], tuple[tuple[str, st
 
 def _all_of(folder: Path) -> tuple[tuple[Run, ...], tuple[tuple[str, str], ...]]:
     runs: list[Run] = []
-    skipped: list[tuple[str, str]] = []
-    for path in sorted(folder.iterdir()):
-        if not path.is_dir():
-            continue
-        if not _is_run(path):
-            skipped.append((str(path), "no run.json in it"))
-            continue
+    paths, others = found_in(folder)
+    skipped = [(str(folder / name), reason) for name, reason in others]
+    for path in paths:
         try:
             runs.append(results.load(path))
         except UsageError as error:
             skipped.append((str(path), str(error)))
-    return tuple(runs), tuple(skipped)
-
-
-def _is_run(path: Path) -> bool:
-    return (path / "run.json").is_file()
+    return tuple(runs), tuple(sorted(skipped))
 
 
 def _labels(folder: Path) -> set[str]:
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         return set()
     return {run.info.label for run in _all_of(folder)[0] if run.info.label}
 

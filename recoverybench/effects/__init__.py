@@ -14,13 +14,15 @@ from recoverybench.effects.power import detectable
 from recoverybench.effects.ranks import rank_test
 from recoverybench.effects.rates import rate_test
 from recoverybench.effects.ratio import ratio_interval
-from recoverybench.effects.sample import Sample
+from recoverybench.effects.sample import MOST_S, Sample, countable
 
 __all__ = [
     "ENOUGH",
+    "MOST_S",
     "Effect",
     "Sample",
     "bimodal",
+    "countable",
     "detectable",
     "effect",
     "holm",

@@ -12,6 +12,9 @@ from recoverybench.effects.ranks import ALL_PAIRS, depth
 
 _POWER: Final = 0.8
 
+_LARGEST: Final = math.log(1e6)
+"""Logarithm of the largest slowdown that is said to be shown: beyond a million nothing is."""
+
 
 def detectable(found: Effect, alpha: float) -> float | None:
     """The smallest slowdown that samples of these sizes and this spread show with 80 % power,
@@ -21,13 +24,14 @@ def detectable(found: Effect, alpha: float) -> float | None:
         found: the two samples. alpha: level of the test, corrected for the table.
 
     Returns:
-        A ratio above 1; None: no slowdown whatever could have been significant, or the spread is
-        not known.
+        A ratio above 1; None: no slowdown whatever could have been significant, none below a
+        million times would be seen so often, or the spread is not known.
     """
     if found.least_p > alpha or found.spread is None:
         return None
     shift = _shift(found.base_n, found.new_n, alpha)
-    return math.exp(found.spread * shift) if math.isfinite(shift) else None
+    size = found.spread * shift
+    return math.exp(size) if size < _LARGEST else None
 
 
 @lru_cache(maxsize=256)

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 from recoverybench.stats import quantile
+
+LEAST_S: Final = 1e-9
+MOST_S: Final = 1e9
+"""Between which a time, in seconds, can be counted with: no clock that is read here tells less
+than a nanosecond, and 1e9 s are 31 years. Beyond them ratios leave what a float can hold.
+"""
+
+
+def countable(time_s: float) -> bool:
+    """Whether a time can be counted with: 0 s, or from `LEAST_S` to `MOST_S`.
+
+    A file that somebody else made may say -1, 5e-324 or 1e308; such a time is no time.
+    """
+    return time_s == 0 or LEAST_S <= time_s <= MOST_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class Catalogue:
     Attributes:
         releases: in their order. workloads: name -> trends of its cells.
         compared: every comparison. fingerprints: of the files of each run, by its id.
-        skipped: what lies among the runs and is not shown.
+        skipped: what lies among the runs and is not shown. failed: pairs that cannot be compared.
     """
 
     releases: tuple[Release, ...]
@@ -83,6 +83,7 @@ class Catalogue:
     compared: tuple[Compared, ...]
     fingerprints: Mapping[str, str]
     skipped: tuple[Skipped, ...]
+    failed: tuple[Skipped, ...] = ()
 
     @property
     def shown(self) -> list[Shown]:
@@ -112,6 +113,7 @@ def catalogue_of(
     compared: Sequence[Compared],
     fingerprints: Mapping[str, str],
     skipped: Iterable[Skipped],
+    failed: Iterable[Skipped] = (),
 ) -> Catalogue:
     """Put together what was made of the runs."""
     by_pair = {_place(one.pair): one for one in compared}
@@ -127,6 +129,7 @@ def catalogue_of(
         compared=tuple(compared),
         fingerprints=fingerprints,
         skipped=tuple(skipped),
+        failed=tuple(failed),
     )
 
 

@@ -8,17 +8,18 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from recoverybench.compare import words
 from recoverybench.compare.build import compare
 from recoverybench.compare.page import to_html
 from recoverybench.compare.sides import Side
-from recoverybench.errors import UsageError
 from recoverybench.plan.environments import THIS
 from recoverybench.results.store import Run
 from recoverybench.site import addresses
 from recoverybench.site.program import program
+from recoverybench.site.scan import Skipped, said
 from recoverybench.site.sources import as_bytes
 from recoverybench.site.tree import Tree
 from recoverybench.site.trends import Pair
@@ -70,42 +71,54 @@ def compare_all(
     runs: Runs,
     fingerprints: Mapping[str, str],
     tree: Tree,
+    folder: Path,
     say: Callable[[str], None],
-) -> list[Compared]:
-    """Every pair, each with its page and its data in the tree.
+) -> tuple[list[Compared], list[Skipped]]:
+    """Every pair, each with its page and its data in the tree; and those that cannot be compared.
 
     Args:
         pairs: as of `trends.pairs_of`. runs: where their trials are from.
         fingerprints: of the files of each run, by its id.
-        tree: where pages go. say: is told what is being made.
+        tree: where pages go. folder: the results directory, for messages.
+        say: is told what is being made.
     """
-    found = []
+    found, failed = [], []
     for parts in pairs.values():
         for part, pair in sorted(parts.items()):
             page = addresses.comparison_page(
                 pair.base.address, pair.new.address, part if len(parts) > 1 else None
             )
-            try:
-                found.append(_compared(pair, page, runs, fingerprints, tree, say))
-            except UsageError:  # a run went away or changed meanwhile; the next time it counts
-                continue
-    return found
+            made_of = _made_of(pair, page, fingerprints)
+            data = _kept(page, made_of, tree)
+            if data is None:
+                say(_name(pair))
+                try:
+                    data, text, content = _made(pair, page, runs)
+                except Exception as error:  # whatever is in two runs, the others are compared
+                    failed.append(Skipped(_name(pair), said(error, folder)))
+                    continue
+                tree.write(page, text, made_of)
+                tree.write(addresses.comparison_data(page), content, made_of)
+            found.append(_read(pair, page, data))
+    return found, failed
 
 
-def _compared(
-    pair: Pair,
-    page: str,
-    runs: Runs,
-    fingerprints: Mapping[str, str],
-    tree: Tree,
-    say: Callable[[str], None],
-) -> Compared:
-    made_of = _made_of(pair, page, fingerprints)
-    data_at = addresses.comparison_data(page)
-    kept = tree.read(data_at, made_of)
-    if kept is not None and tree.has(page, made_of):
-        return _read(pair, page, json.loads(kept))
-    say(f"{pair.base.name} and {pair.new.name}")
+def _name(pair: Pair) -> str:
+    at = "" if pair.environment is None else f" on {pair.environment}"
+    return f"{pair.base.name} and {pair.new.name}{at}"
+
+
+def _kept(page: str, made_of: str, tree: Tree) -> dict[str, Any] | None:
+    """What is there already, and stays."""
+    kept = tree.read(addresses.comparison_data(page), made_of)
+    if kept is None or not tree.has(page, made_of):
+        return None
+    data: dict[str, Any] = json.loads(kept)
+    return data
+
+
+def _made(pair: Pair, page: str, runs: Runs) -> tuple[dict[str, Any], bytes, bytes]:
+    """What a pair comes to, its page and its data. Whatever is raised, it cannot be compared."""
     comparison = compare(_side(pair, 0, runs), _side(pair, 1, runs))
     data = {
         "schema": SCHEMA,
@@ -117,13 +130,8 @@ def _compared(
         "cells": {k: v.as_dict() for k, v in verdicts_of(comparison).items()},
         "comparison": comparison.as_dict(),
     }
-    tree.write(
-        page,
-        to_html(comparison, home=f"../{addresses.INDEX}").encode("utf-8", "backslashreplace"),
-        made_of,
-    )
-    tree.write(data_at, as_bytes(data), made_of)
-    return _read(pair, page, data)
+    text = to_html(comparison, home=f"../{addresses.INDEX}").encode("utf-8", "backslashreplace")
+    return data, text, as_bytes(data)
 
 
 def _read(pair: Pair, page: str, data: Mapping[str, Any]) -> Compared:

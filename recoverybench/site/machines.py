@@ -44,6 +44,7 @@ def index(catalogue: Catalogue, url: str | None) -> dict[str, Any]:
             for one in catalogue.compared
         ],
         "skipped": [{"directory": one.name, "reason": one.reason} for one in catalogue.skipped],
+        "failed": [{"comparison": one.name, "reason": one.reason} for one in catalogue.failed],
     }
 
 

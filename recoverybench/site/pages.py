@@ -93,7 +93,7 @@ def index_page(catalogue: Catalogue) -> str:
         recent=RECENT,
         runs=rows[:_RUNS],
         older_runs=rows[_RUNS:],
-        skipped=catalogue.skipped,
+        skipped=(*catalogue.skipped, *catalogue.failed),
         search=embed(entries(catalogue)),
         script=Markup(script),
     )

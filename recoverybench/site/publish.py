@@ -30,7 +30,8 @@ class Published:
     Attributes:
         index: its first page. runs, releases, comparisons: how many it shows.
         regressions: cells that got worse between two neighbours, on the whole site.
-        skipped: what lies among the runs and is not shown.
+        skipped: what lies among the runs and is not shown. failed: pairs of neighbours that
+            cannot be compared.
         files: what was done to the site's files.
     """
 
@@ -40,6 +41,7 @@ class Published:
     comparisons: int
     regressions: int
     skipped: tuple[Skipped, ...]
+    failed: tuple[Skipped, ...]
     files: Changes
 
 
@@ -74,7 +76,7 @@ def publish(
         sources = read_sources(found, skipped, tree, results, say)
         if not sources.runs:
             raise none_to_show(results, sources.skipped)
-        catalogue = _catalogue(sources, tree, say)
+        catalogue = _catalogue(sources, tree, results, say)
         say("the first page")
         _write(catalogue, base, tree)
         files = tree.finish()
@@ -88,6 +90,7 @@ def publish(
             for change in catalogue.changes
         ),
         skipped=catalogue.skipped,
+        failed=catalogue.failed,
         files=files,
     )
 
@@ -112,11 +115,12 @@ def read_url(text: str) -> str:
     return text if text.endswith("/") else f"{text}/"
 
 
-def _catalogue(sources: Sources, tree: Tree, say: Callable[[str], None]) -> Catalogue:
+def _catalogue(sources: Sources, tree: Tree, folder: Path, say: Callable[[str], None]) -> Catalogue:
     releases = releases_of(sources.runs.values())
     trends = trends_of(releases)
-    compared = compare_all(pairs_of(trends), Runs(sources.load), sources.fingerprints, tree, say)
-    return catalogue_of(releases, trends, compared, sources.fingerprints, sources.skipped)
+    prints = sources.fingerprints
+    compared, failed = compare_all(pairs_of(trends), Runs(sources.load), prints, tree, folder, say)
+    return catalogue_of(releases, trends, compared, prints, sources.skipped, failed)
 
 
 def _write(catalogue: Catalogue, url: str | None, tree: Tree) -> None:

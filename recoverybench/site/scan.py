@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from recoverybench.compare.folder import found_in, is_run
 from recoverybench.errors import UsageError, bad_value
 from recoverybench.received import LINES_LIMIT, open_file, read_file
 from recoverybench.results.reading import DROPPED, RUN, TRIALS
@@ -33,10 +34,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A directory that is left out.
+    """What is left out: a directory, or a comparison that could not be made.
 
     Attributes:
-        name: of the directory, in the results directory. reason: one line.
+        name: of the directory, in the results directory; of a comparison, those of its two sides.
+        reason: one line.
     """
 
     name: str
@@ -54,37 +56,54 @@ def scan(results: Path, *, site: Path | None = None) -> tuple[list[Found], list[
     Raises:
         UsageError: there is no such directory, or it is itself a run.
     """
-    if (results / RUN).is_file():
+    if is_run(results):
         raise bad_value("RESULTS_DIR", str(results), f"a directory of runs ({RUN} is in it)")
     try:
-        names = sorted(entry.name for entry in os.scandir(results) if entry.is_dir())
-    except OSError as error:
-        allowed = f"a directory with runs in it ({error.strerror})"
-        raise bad_value("RESULTS_DIR", str(results), allowed) from None
+        paths, others = found_in(results)
+    except UsageError as error:
+        raise bad_value("RESULTS_DIR", str(results), f"a directory of runs ({error})") from None
     found: list[Found] = []
     skipped: list[Skipped] = []
-    for name in names:
-        path = results / name
-        if name.startswith(".") or (site is not None and path.resolve() == site.resolve()):
-            continue
-        if not (path / RUN).is_file():
-            skipped.append(Skipped(name, f"no {RUN} in it"))
+    for name, reason in others:
+        if not name.startswith(".") and not _is_site(results / name, site):
+            skipped.append(Skipped(name, reason))
+    for path in paths:
+        if path.name.startswith(".") or _is_site(path, site):
             continue
         try:
             found.append(Found(path, _fingerprint(path), _run_id(path)))
         except (UsageError, OSError, RuntimeError) as error:
-            skipped.append(Skipped(name, said(error, results)))
+            skipped.append(Skipped(path.name, said(error, results)))
     return found, skipped
 
 
+def _is_site(path: Path, site: Path | None) -> bool:
+    """Whether a directory among the runs is where the site goes."""
+    try:
+        return site is not None and os.path.samefile(path, site)
+    except OSError:  # one of them is not there, or leads nowhere
+        return False
+
+
+_SAID: Final = (
+    (RecursionError, "it is nested too deeply"),
+    (RuntimeError, "a link in it leads to itself"),
+    (OverflowError, "a number or a date in it is beyond what can be counted with"),
+    (MemoryError, "it needs more memory than there is"),
+)
+"""Why nothing can be made of something, by what was raised, the special before the general."""
+
+
 def said(error: Exception, results: Path) -> str:
-    """An error about a file of a run, without the way to the results directory."""
-    if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename}: " if error.filename else ""
-        text = f"{where}{error.strerror}"
+    """An error about a run in words, without the way to the results directory."""
+    if isinstance(error, UsageError):
+        text = str(error)
+    elif isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     else:
-        text = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
-    return " ".join(text.replace(f"{results}{os.sep}", "").split()) or type(error).__name__
+        nothing = "what is in it is not what a run holds, and nothing can be made of it"
+        text = next((words for kind, words in _SAID if isinstance(error, kind)), nothing)
+    return " ".join(text.replace(f"{results}{os.sep}", "").split())
 
 
 def _run_id(path: Path) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from recoverybench.cells import Cell
 from recoverybench.compare.key import Key, key_of
+from recoverybench.effects import MOST_S, countable
 from recoverybench.errors import UsageError
 from recoverybench.records import TrialRecord
 from recoverybench.results.run_info import RunInfo
@@ -29,7 +30,7 @@ class CellSummary:
     Attributes:
         cell: with its environment. workload: fingerprint of its files, or None.
         trials: how many. outcomes: outcome -> trials, those that occurred.
-        times: recovery times of those that recovered, seconds.
+        times: recovery times of those that recovered, seconds, as far as they can be counted with.
         deadline_s: how long a trial was waited for.
     """
 
@@ -140,7 +141,7 @@ def summarise(run: Run) -> RunSummary:
     """What a site keeps of a run.
 
     Raises:
-        UsageError: there is no cell in it, or its machine is described by what is no description.
+        UsageError: there is no cell in it.
     """
     info = run.info
     trials: dict[Cell, list[TrialRecord]] = defaultdict(list)
@@ -150,10 +151,6 @@ def summarise(run: Run) -> RunSummary:
     if not cells:
         raise UsageError(f"{run.path}: its suite has no cell")
     common = key_of(info, cells[0])
-    try:
-        hash(common)
-    except TypeError:
-        raise UsageError(f"{run.path}: machine: expected texts and numbers") from None
     return RunSummary(
         run_id=info.run_id,
         label=info.label or None,
@@ -179,6 +176,6 @@ def _cell(info: RunInfo, cell: Cell, trials: list[TrialRecord]) -> CellSummary:
         workload=info.workloads.get(cell.workload),
         trials=len(trials),
         outcomes={name: counts[name] for name in OUTCOMES if counts[name]},
-        times=tuple(time for time in back if time is not None),
-        deadline_s=info.suite.deadline_s,
+        times=tuple(time for time in back if time is not None and countable(time)),
+        deadline_s=min(max(info.suite.deadline_s, 0.0), MOST_S),
     )

@@ -1,6 +1,7 @@
 """The directory of a site: what is written into it, what is left as it is, and what goes.
 
-* A file that this program did not write is never overwritten and never removed.
+* A file that this program did not write is never overwritten and never removed; neither is one
+  that somebody changed since. An empty one is nobody's work: a cut of the power leaves those.
 * A file is replaced by a rename: a reader, or a web server, sees the old one or the new one.
 * Before a file is written for the first time, a journal says so. A publication that was ended
   anywhere, by whatever, is gone on with by the next one, which knows what is whole by its digest.
@@ -62,17 +63,20 @@ class Tree:
             UsageError: it is a file, holds something else, or is being written.
         """
         self.root = root
-        self._fresh = not root.exists()
+        self._fresh = not os.path.lexists(root)
         try:
             root.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (FileExistsError, NotADirectoryError):
-            raise bad_value(_OPTION, str(root), "a directory (it is a file)") from None
+            why = "it is a link that leads to none" if root.is_symlink() else "it is a file"
+            raise bad_value(_OPTION, str(root), f"a directory ({why})") from None
         except OSError as error:
-            allowed = f"a place that can be written ({error.strerror})"
-            raise bad_value(_OPTION, str(root), allowed) from None
+            raise _unwritable(root, error) from None
         try:
             self._begin()
+        except OSError as error:
+            os.close(self._lock)
+            raise _unwritable(root, error) from None
         except BaseException:
             os.close(self._lock)
             raise
@@ -83,11 +87,13 @@ class Tree:
         except OSError:
             allowed = "a site that no other process is writing"
             raise bad_value(_OPTION, str(self.root), allowed) from None
-        self._known = _known(self.root)
+        self._ours = _known(self.root)
+        self._known = {path: entries[-1] for path, entries in self._ours.items()}
         self._made = {(str(Path(p).parent), e.made_of): p for p, e in self._known.items()}
         self._new: dict[str, Entry] = {}
         self._written: list[str] = []
-        self._journal = (self.root / JOURNAL).open("a", encoding="utf-8")
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._journal = os.fdopen(os.open(self.root / JOURNAL, flags, 0o666), "a", encoding="utf-8")
 
     def __enter__(self) -> Self:
         return self
@@ -131,22 +137,22 @@ class Tree:
         """Put a file there, unless it is there with this content.
 
         Raises:
-            UsageError: somebody else's file has that name.
+            UsageError: somebody else's file has that name, or somebody changed it.
             OSError: it cannot be written.
         """
         entry = Entry(_digest(content), made_of)
         target = self.root / path
         known = self._known.get(path)
-        self._new[path] = entry
         if known is not None and self._content(path) == content:
+            self._new[path] = entry
             if known != entry:
                 self._note(path, entry)
             return
         self._own_folder(path)
-        if known is None and os.path.lexists(target):
-            raise UsageError(
-                f"{target}: not a file of this site: move it away, or use another {_OPTION}"
-            )
+        if os.path.lexists(target) and not self._is_ours(path):
+            what = "not a file of this site" if known is None else "not as publish wrote it"
+            raise UsageError(f"{target}: {what}: move it away, or use another {_OPTION}")
+        self._new[path] = entry
         self._note(path, entry)
         temporary = _temporary(target)
         temporary.unlink(missing_ok=True)
@@ -156,11 +162,16 @@ class Tree:
         self._written.append(path)
 
     def finish(self) -> Changes:
-        """Remove what was written earlier and does not belong any more, and close the books."""
-        stale = sorted(self._known.keys() - self._new.keys())
-        for path in stale:
-            if self._folder(path) is not None:
-                (self.root / path).unlink(missing_ok=True)
+        """Remove what was written earlier and does not belong any more, and close the books.
+
+        What somebody changed since stays, and is no file of the site from now on.
+        """
+        stale = []
+        for path in sorted(self._known.keys() - self._new.keys()):
+            if not os.path.lexists(self.root / path) or self._is_ours(path):
+                stale.append(path)
+                if self._folder(path) is not None:
+                    (self.root / path).unlink(missing_ok=True)
         for folder in sorted({str(Path(p).parent) for p in stale} - {"."}, reverse=True):
             for one in (folder, *map(str, Path(folder).parents)):
                 with contextlib.suppress(OSError):  # it is not empty, or gone
@@ -196,6 +207,15 @@ class Tree:
         self._journal.write(json.dumps([path, entry.sha256, entry.made_of]) + "\n")
         self._journal.flush()
         self._known[path] = entry
+        self._ours.setdefault(path, []).append(entry)
+
+    def _is_ours(self, path: str) -> bool:
+        """Whether what is there is what this program wrote, now or before it was ended."""
+        content = self._content(path)
+        known = self._ours.get(path)
+        if content is None or known is None:
+            return False
+        return not content or _digest(content) in {entry.sha256 for entry in known}
 
     def _content(self, path: str) -> bytes | None:
         folder = self._folder(path)
@@ -224,8 +244,13 @@ class Tree:
             at.mkdir(exist_ok=True)
 
 
-def _known(root: Path) -> dict[str, Entry]:
-    """The files that are ours, by the manifest and by the journal of a publication that was ended.
+def _unwritable(root: Path, error: OSError) -> UsageError:
+    return bad_value(_OPTION, str(root), f"a place that can be written ({error.strerror})")
+
+
+def _known(root: Path) -> dict[str, list[Entry]]:
+    """The files that are ours, by the manifest and by the journal of a publication that was ended;
+    of each all that it may hold, the latest last.
 
     Raises:
         UsageError: what is in the directory is not ours, or of a newer release.
@@ -237,11 +262,15 @@ def _known(root: Path) -> dict[str, Entry]:
             allowed = f"a directory that is new, empty or made by publish ({held})"
             raise bad_value(_OPTION, str(root), allowed)
         return {}
-    known = _manifest(root / MANIFEST) if MANIFEST in content else {}
+    for name in (MANIFEST, JOURNAL):
+        if (root / name).is_symlink():
+            raise UsageError(f"{root / name}: {_OPTION}: a link: expected what publish wrote there")
+    kept = _manifest(root / MANIFEST) if MANIFEST in content else {}
+    known = {path: [entry] for path, entry in kept.items()}
     if JOURNAL in content:
-        for entry in _lines(root / JOURNAL):
-            known |= entry
-            for path in entry:
+        for noted in _lines(root / JOURNAL):
+            for path, entry in noted.items():
+                known.setdefault(path, []).append(entry)
                 _temporary(root / path).unlink(missing_ok=True)
         _temporary(root / MANIFEST).unlink(missing_ok=True)
     return known
