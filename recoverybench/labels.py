@@ -152,6 +152,7 @@ _FAULTS: Final = {
     "kill-all": "every worker was killed",
     "kill-coordinator": "the coordination service was killed",
     "kill-many": "several workers were killed at once",
+    "kill-node": "the node of a worker was lost",
     "leftover-tmp": "an unfinished save lay there and a worker was killed",
     "lock-gil": "a worker's Python lock was held for good",
     "lost-data-state": "the position in the data was lost and a worker was killed",
