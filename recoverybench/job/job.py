@@ -27,7 +27,7 @@ from recoverybench.job.roster import Roster
 from recoverybench.job.services import Services
 from recoverybench.job.watchdog import Limit, Watchdog, last_words
 from recoverybench.journal_writer import Journal
-from recoverybench.launchers.base import How, Launcher
+from recoverybench.launchers.base import LOOPBACK, Announced, Hosts, How, Launcher
 from recoverybench.network import Network
 from recoverybench.protocol import GATE, JobSpec, Message, Place
 
@@ -85,6 +85,10 @@ class Job(Roster):
         self._attempts: dict[int, int] = {}
         self._ports = Ports()
         self._reception = Reception(directory, launcher, self._loop, journal, self, spec)
+        self._exit_s = EXIT_S
+        if isinstance(launcher, Announced):
+            self._exit_s = launcher.exit_s
+            launcher.announce(self._reception.address, spec.processes)
         self._board = self._reception.steps
         self._watchdog = Watchdog(self._board, watchdog) if watchdog.set else None
         self._watched = -1
@@ -129,6 +133,8 @@ class Job(Roster):
     def lose_node(self, rank: int) -> None:
         """What a worker kept on its node is lost with it."""
         shutil.rmtree(Path(self.spec.local) / f"worker-{rank}", ignore_errors=True)
+        if isinstance(self.launcher, Hosts):
+            self.launcher.lost(rank)
 
     def begin(self) -> str:
         """Have the coordination service of this generation; returns its address."""
@@ -190,10 +196,12 @@ class Job(Roster):
             self.note_evidence("watchdog", None, f"{member.name} does not come back")
 
     def _address(self) -> str:
-        host = "127.0.0.1"
+        host = LOOPBACK
+        slot = self._services.slot(self.generation) if self._services.external else 0
         if self.network is not None:
-            slot = self._services.slot(self.generation) if self._services.external else 0
             host = self.network.machine(slot).address
+        elif isinstance(self.launcher, Hosts):
+            host = self.launcher.host(slot)
         return f"{host}:{self._ports.take()}"
 
     def end(self, members: Iterable[Member], why: str) -> list[Member]:
@@ -212,10 +220,11 @@ class Job(Roster):
         """Wait until these are gone.
 
         Raises:
-            HarnessError: one is still there after `EXIT_S` (it cannot be killed).
+            HarnessError: one is still there after `EXIT_S`, or after as long as its launcher
+                needs to see an end (it cannot be killed).
         """
         waited = list(members)
-        end = time.monotonic() + EXIT_S
+        end = time.monotonic() + self._exit_s
         while any(m.alive for m in waited):
             left = end - time.monotonic()
             if left <= 0:
@@ -401,7 +410,7 @@ class Job(Roster):
                 quick = [m for m in leaving if m.connection is not None and m.failed is None]
                 self._loop.turn_while(functools.partial(_alive, quick), 2.0)
                 killed = self.end(leaving, "end")
-                self._loop.turn_while(functools.partial(_alive, killed), EXIT_S)
+                self._loop.turn_while(functools.partial(_alive, killed), self._exit_s)
             stuck = [m for m in self.members if m.alive]
             if stuck:
                 raise HarnessError(f"pid {stuck[0].process.pid} does not end after SIGKILL")

@@ -92,6 +92,8 @@ class Seats:
         self._slices = [list(hosts) for hosts in slices or ()]
         self._at: dict[int, str] = {}
         self._taken: dict[int, str] = {}
+        self._planned: dict[int, str] = {}
+        self._moving: set[int] = set()
         self._lost: set[str] = set()
 
     @property
@@ -104,24 +106,40 @@ class Seats:
         self._lost.add(node)
         self._taken = {slot: at for slot, at in self._taken.items() if at != node}
 
+    def move(self, slot: int) -> None:
+        """What the worker in that slot had on its node is lost: the next one goes elsewhere."""
+        self._moving.add(slot)
+
     def leave(self, slot: int) -> None:
         """Whoever was in that slot has ended."""
         self._taken.pop(slot, None)
 
     def plan(self, slot: int) -> str | None:
-        """Where the next worker in that slot will be; None: no node is left."""
-        return self._at.get(slot) if slot in self._taken else self._choose(slot)
+        """Where the worker in that slot is, or its next one will be; None: no node is left.
+
+        Its address is given to others, so the next one in that slot will be there.
+        """
+        whole = self._whole()
+        if whole and slot < FIRST_SERVICE:
+            node = whole[slot] if slot < len(whole) else None
+        else:
+            node = self._at.get(slot) if slot in self._taken else self._choose(slot)
+        if node is not None:
+            self._planned[slot] = node
+        return node
 
     def sit(self, slot: int) -> str | None:
         """A worker in that slot takes a seat; returns its node, None: no node is left.
 
-        Its own seat, the first time; after that one where it has not been: what has just been
-        lost is the machine. A node that nobody sits on comes first, and of those one on which
-        nobody has sat.
+        Its own one, unless what was there is lost. A node that nobody sits on comes first, and of
+        those one on which nobody has sat.
         """
-        node = self._choose(slot)
+        node = self._planned.pop(slot, None)
+        if node is None or node in self._lost:
+            node = self._choose(slot)
         if node is not None:
             self._at[slot] = self._taken[slot] = node
+            self._moving.discard(slot)
         return node
 
     def _choose(self, slot: int) -> str | None:
@@ -132,27 +150,26 @@ class Seats:
             return self._host(slot)
         if not left:
             return None
-        before = self._at.get(slot)
-        own = self._order[slot] if slot < len(self._order) else None
+        moving = slot in self._moving
+        own = self._at.get(slot) or (self._order[slot] if slot < len(self._order) else None)
         load = {node: list(self._taken.values()).count(node) for node in left}
         known = set(self._at.values())
 
-        def cost(node: str) -> tuple[int, bool, bool, bool, int]:
-            return (
-                load[node],
-                node == before,
-                before is None and node != own,
-                node in known,
-                left.index(node),
-            )
+        def cost(node: str) -> tuple[int, bool, bool, int]:
+            return load[node], (node == own) == moving, node in known, left.index(node)
 
         return min(left, key=cost)
 
     def _host(self, slot: int) -> str | None:
-        """The host of the slice that the job is on, or moves to."""
-        if not any(slot < FIRST_SERVICE for slot in self._taken):
-            # Whole ones first, and among them the one it is on.
-            self._slices.sort(key=lambda hosts: bool(self._lost & set(hosts)))
+        """The host of the slice that the job is on, or moves to once nobody is left there."""
+        whole = self._whole()
+        if whole and not any(each < FIRST_SERVICE for each in self._taken):
+            self._slices.remove(whole)
+            self._slices.insert(0, whole)
         hosts = self._slices[0]
         node = hosts[slot] if slot < len(hosts) else None
         return None if node in self._lost else node
+
+    def _whole(self) -> list[str] | None:
+        """The first slice of which nothing is lost; the one that the job is on stands first."""
+        return next((hosts for hosts in self._slices if not self._lost & set(hosts)), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 How = Literal["cold", "warm"]
 """``cold``: a new interpreter with every import to do; ``warm``: the imports are done."""
@@ -106,6 +106,19 @@ class Launcher(Protocol):
         """End everything that this launcher still holds."""
 
 
+@runtime_checkable
+class Hosts(Protocol):
+    """A launcher that decides on which host a worker is to be."""
+
+    def host(self, slot: int) -> str:
+        """Address under which the other workers reach the one in that slot, or the next one that
+        is started there.
+        """
+
+    def lost(self, slot: int) -> None:
+        """What the worker in that slot had on its host is lost: the next one may be elsewhere."""
+
+
 class Nodes(Protocol):
     """What a launcher with the capability ``nodes`` can do besides."""
 
@@ -118,3 +131,17 @@ class Nodes(Protocol):
         Raises:
             HarnessError: it cannot be done.
         """
+
+
+@runtime_checkable
+class Announced(Protocol):
+    """A launcher that makes something for a whole job, and so hears of it before its first worker.
+
+    Attributes:
+        exit_s: how long ended workers may take to be seen as gone, seconds.
+    """
+
+    exit_s: float
+
+    def announce(self, address: str, workers: int) -> None:
+        """A job of that many workers will ask for processes that connect to `address`."""

@@ -119,9 +119,13 @@ class Ray:
         return handle.ended
 
     def host(self, slot: int) -> str:
-        """Address of the node that the worker in that slot is on, or its next one will be."""
+        """See `launchers.base.Hosts.host`."""
         node = self._site.seats.plan(slot)
         return self.bind if node is None else self._site.address_of(node)
+
+    def lost(self, slot: int) -> None:
+        """See `launchers.base.Hosts.lost`."""
+        self._site.seats.move(slot)
 
     def beside(self, process: Process) -> list[int]:
         """Slots of all workers on the node of this one, itself among them."""
