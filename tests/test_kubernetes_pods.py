@@ -19,7 +19,7 @@ from recoverybench.launchers._kubernetes import manifests, settings
 from recoverybench.launchers._kubernetes.api import Api, Connection
 from recoverybench.launchers._kubernetes.cluster import Cluster as Ours
 from recoverybench.launchers._kubernetes.pods import Pods
-from recoverybench.launchers.base import Ended, Process
+from recoverybench.launchers.base import Announced, Ended, Hosts, Process
 from tests.kubernetes_api import Cluster, serving
 
 urllib3: Any = pytest.importorskip("urllib3")
@@ -95,6 +95,13 @@ def readable(process: Process, within_s: float = 20.0) -> bool:
 def ended(bench: Bench, process: Process) -> Ended | None:
     assert readable(process)
     return bench.launcher.reap(process)
+
+
+def test_it_is_what_a_job_takes_it_for(bench: Bench) -> None:
+    assert isinstance(bench.launcher, Announced)
+    assert isinstance(bench.launcher, Hosts)
+    assert bench.launcher.reach == "network"
+    assert bench.launcher.bind == "10.0.0.7"
 
 
 def test_a_job_is_one_set(bench: Bench) -> None:
@@ -187,6 +194,24 @@ def test_a_service_starts_before_the_set(bench: Bench) -> None:
     bench.start(0)
     bench.start(1)
     assert len(bench.server.names("jobsets")) == 1
+
+
+def test_where_a_worker_is_reached_is_known_beforehand(slices: Bench) -> None:
+    with pytest.raises(HarnessError, match="no job was announced"):
+        slices.launcher.host(0)
+    slices.launcher.announce(ADDRESS, 4)
+    name = slices.launcher.host(3)
+    host, subdomain, rest = name.split(".", 2)
+    assert rest == "bench.svc.cluster.local"
+    for slot in range(4):
+        slices.start(slot)
+    assert subdomain in slices.server.names("jobsets")
+    assert slices.server.find("jobsets", subdomain)["spec"]["network"]["subdomain"] == subdomain
+    assert host in [slices.server.find("pods", n)["spec"]["hostname"] for n in slices.pods()]
+    slices.start(1002)
+    (service,) = [n for n in slices.pods() if "-s1002-" in n]
+    spec = slices.server.find("pods", service)["spec"]
+    assert slices.launcher.host(1002).startswith(f"{spec['hostname']}.{spec['subdomain']}.")
 
 
 def test_a_job_that_nobody_announced(bench: Bench) -> None:

@@ -16,7 +16,8 @@ if __name__ == "__main__":
     from recoverybench.worker import parenthood
     from recoverybench.worker.boot import main
 
-    parenthood.die_with(parenthood.supervisor())
+    if parenthood.near():
+        parenthood.die_with(parenthood.supervisor())
     if len(sys.argv) > 4:
         from recoverybench.worker import links
 

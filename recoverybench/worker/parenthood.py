@@ -18,6 +18,13 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+def near() -> bool:
+    """Whether the supervisor, or what starts workers for it here, is on this machine; the main
+    process of a container has nobody to die with but the control channel.
+    """
+    return OWNER_VARIABLE in os.environ
+
+
 def supervisor() -> int:
     """The pid of the supervisor that started this process."""
     return int(os.environ[OWNER_VARIABLE].partition("-")[0])

@@ -57,6 +57,16 @@ class _Unit:
     turn: threading.Lock = field(default_factory=threading.Lock)
 
 
+@dataclass(frozen=True, slots=True)
+class _Announcement:
+    """A job that is about to begin: where its control channel is, its name, its size."""
+
+    address: str
+    name: str
+    workers: int
+    hosts: int
+
+
 @dataclass(slots=True, eq=False)
 class _Job:
     """One job of the launcher.
@@ -89,7 +99,7 @@ class Pods:
         self._cluster, self._log = cluster, log
         self._token = secrets.token_hex(4)
         self._numbers, self._names = itertools.count(1), itertools.count()
-        self._workers: dict[str, int] = {}
+        self._next: _Announcement | None = None
         self._job: tuple[str, _Job] | None = None
         self._units: dict[tuple[str, int, int], _Unit] = {}
         self._lock = threading.Lock()
@@ -104,7 +114,9 @@ class Pods:
 
     def announce(self, address: str, workers: int) -> None:
         """A job of that many workers will ask for processes that connect to `address`."""
-        self._workers = {address: workers}
+        _, hosts = self._cluster.settings.groups(workers)
+        name = f"rb-{self._token}-{next(self._names)}"
+        self._next = _Announcement(address, name, workers, hosts)
 
     def start(
         self,
@@ -170,6 +182,23 @@ class Pods:
             with suppress(OSError), process.log.open("a", encoding="utf-8") as log:
                 log.write(f"Kubernetes: pod {unit.pod}: {unit.words}\n")
         return unit.ended
+
+    def host(self, slot: int) -> str:
+        """Name under which the worker in that slot is reached, now and after it was replaced.
+
+        The whole name, because a pod finds that one in its own ``/etc/hosts``, where the cluster's
+        DNS may still have the address of the pod before it.
+        """
+        job, settings = self._next, self._cluster.settings
+        if job is None:
+            raise HarnessError("no job was announced")
+        name = manifests.pod_name(job.name, slot, 0)
+        if slot < job.workers:
+            name = manifests.host_name(job.name, slot, job.hosts)
+        return f"{name}.{job.name}.{settings.namespace}.svc.{settings.cluster_domain}"
+
+    def lost(self, slot: int) -> None:
+        """Nothing: where the next pod of that slot goes is the scheduler's to decide."""
 
     def close(self) -> None:
         """See `launchers.base.Launcher.close`: nothing of ours stays in the cluster."""
@@ -243,26 +272,24 @@ class Pods:
         if self._job is not None:
             self._cluster.delete_all({manifests.JOB: self._job[1].plan.name})
             self._job = None
-        workers = self._workers.get(address)
-        if workers is None:
+        said = self._next
+        if said is None or said.address != address:
             raise HarnessError(f"no job was announced at {address}")
-        settings = self._cluster.settings
-        name = f"rb-{self._token}-{next(self._names)}"
+        settings, name = self._cluster.settings, said.name
         labels = labels_of(self._token, log.absolute().parents[2].name, log.absolute().parent.name)
         hidden = tuple(key for key in (SECRET,) if key in self.environment)
         plan = JobPlan(
             name,
-            workers,
+            said.workers,
             address,
             str(log.absolute().parent),
             dict(self.environment),
             hidden,
             {**labels, manifests.JOB: name},
         )
-        _, hosts = settings.groups(workers)
         values = {key: self.environment[key] for key in hidden}
         self._cluster.create("secrets", manifests.secret(plan, settings, values))
-        self._job = address, _Job(plan, hosts, (name, ""))
+        self._job = address, _Job(plan, said.hosts, (name, ""))
 
     def _complete(self, job: _Job) -> bool:
         """Every worker that the job begins with has been asked for, so that none of its pods can

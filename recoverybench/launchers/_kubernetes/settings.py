@@ -47,7 +47,7 @@ class Settings:
         accelerator, topology: GKE's node labels of a TPU slice (``tpu-v6e-slice``, ``4x4``);
             both or neither. chips: TPU chips of one pod, which is all that its host has.
         cpu, memory: what a pod requests, as Kubernetes spells quantities.
-        grace_s: a pod's grace period, seconds.
+        grace_s: a pod's grace period, seconds. cluster_domain: of the cluster's DNS.
         node_selector, environment: labels of the nodes; variables of the workers.
         source: the file, for messages.
     """
@@ -69,6 +69,7 @@ class Settings:
     cpu: str | None = None
     memory: str | None = None
     grace_s: int = 30
+    cluster_domain: str = "cluster.local"
     node_selector: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     source: str = "settings"
@@ -167,6 +168,7 @@ _ALLOWED: Final = {
     "cpu": "a quantity, as 4 or 500m",
     "memory": "a quantity, as 16Gi",
     "grace": f"whole seconds as 30s, at most {LONGEST_GRACE_S}s",
+    "cluster_domain": "a DNS domain (lower case letters, digits, - and .)",
     "node_selector": "a table of node labels, each a text",
     "environment": "a table of variables, each a text",
 }
@@ -241,6 +243,7 @@ _READERS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "cpu": _text(_QUANTITY),
     "memory": _text(_QUANTITY),
     "grace": _grace,
+    "cluster_domain": _text(_SUBDOMAIN),
     "node_selector": _table(_LABEL_KEY, _LABEL_VALUE),
     "environment": _table(_VARIABLE, _PLAIN),
 }
