@@ -16,16 +16,22 @@ _SEAL = hashlib.sha256().digest_size
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a sealed file, whole or not at all; parents are made."""
+    """Write a sealed file, whole or not at all; parents are made.
+
+    Raises:
+        OSError: it could not be written; it is the file that the error names.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(hashlib.sha256(content).digest() + content)
         Path(temporary).replace(path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror or str(error), str(path)) from error
         raise
 
 

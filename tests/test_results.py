@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -443,6 +445,105 @@ def test_no_temporary_file_is_left(run: Path) -> None:
     results.replace_file(run / "other", b"2")
     assert (run / "other").read_bytes() == b"2"
     assert not list(run.glob(".*"))
+
+
+def full_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_on_a_full_disk_the_file_is_named_and_as_it_was(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results.replace_file(run / "other", b"1")
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        results.replace_file(run / "other", b"2")
+    assert caught.value.filename == str(run / "other")
+    assert (run / "other").read_bytes() == b"1"
+    assert not list(run.glob(".*"))
+
+
+def test_what_is_cut_while_it_is_written_leaves_nothing(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        results.replace_file(run / "other", b"2")
+    assert not list(run.glob(".*")) and not (run / "other").exists()
+
+
+def test_a_temporary_file_is_written_through_no_link(run: Path, tmp_path: Path) -> None:
+    (run / f".other.{os.getpid()}.tmp").symlink_to(tmp_path / "outside")
+    results.replace_file(run / "other", b"1")
+    assert not (tmp_path / "outside").exists()
+    longest = run / ("é" * 127)
+    results.replace_file(longest, b"1")
+    assert longest.read_bytes() == b"1"
+
+
+def test_a_run_that_cannot_be_begun_leaves_a_directory_that_can_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full_disk)
+        with pytest.raises(OSError) as caught:
+            RunDir.create(tmp_path / "new", info())
+        assert caught.value.filename == str(tmp_path / "new" / "run.json")
+    assert list((tmp_path / "new").iterdir()) == []
+    RunDir.create(tmp_path / "new", info()).close()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full_disk)
+        with pytest.raises(OSError):
+            RunDir.resume(tmp_path / "new", SUITE)
+    RunDir.resume(tmp_path / "new", SUITE)[0].close()
+
+
+# ---- what a resumed run would write to -----------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["journal", "logs", "profile", "reference", "commands"])
+@pytest.mark.parametrize("what", ["file", "link", "dangling link", "link to itself", "link below"])
+def test_a_run_that_would_write_elsewhere_is_not_resumed(
+    run: Path, tmp_path: Path, name: str, what: str
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    place = run / name
+    if place.is_dir() and what != "link below":
+        shutil.rmtree(place)
+    if what == "file":
+        place.write_text("mine")
+    elif what == "link":
+        place.symlink_to(tmp_path / "elsewhere")
+    elif what == "dangling link":
+        place.symlink_to(tmp_path / "nowhere")
+    elif what == "link to itself":
+        place.symlink_to(name)
+    else:
+        place.mkdir(exist_ok=True)
+        place = place / "fork-server.log"
+        place.symlink_to(tmp_path / "outside.log")
+    before = (run / "run.json").read_bytes()
+    message = usage_error(lambda: RunDir.resume(run, SUITE))
+    assert message.startswith(f"{place}: ") and "\n" not in message
+    assert (run / "run.json").read_bytes() == before
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_lines_are_set_aside_into_no_other_place(run: Path, tmp_path: Path) -> None:
+    with (run / "trials.jsonl").open("ab") as file:
+        file.write(b"half")
+    (run / "trials.jsonl.dropped").symlink_to(tmp_path / "outside")
+    assert "a link that leads out of" in usage_error(lambda: RunDir.resume(run, SUITE))
+    assert not (tmp_path / "outside").exists()
+
+
+def test_links_within_a_run_are_its_own(run: Path) -> None:
+    (run / "kept").mkdir()
+    (run / "profile").symlink_to("kept")
+    RunDir.resume(run, SUITE)[0].close()
 
 
 @settings(max_examples=15)

@@ -33,13 +33,14 @@ import dataclasses
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from recoverybench.errors import HarnessError, UsageError, bad_value, shorten
 from recoverybench.plan.suite import Suite
 from recoverybench.records import TrialRecord
+from recoverybench.results.inside import check_inside
 from recoverybench.results.reading import DROPPED, RUN, TRIALS, Run, load, read_trials
 from recoverybench.results.run_info import STATUSES, RunInfo, default_run_id, describe_run
 from recoverybench.vocabulary import SCHEMA_VERSION
@@ -57,9 +58,6 @@ __all__ = [
     "whole_trials",
 ]
 
-
-DIRECTORIES = ("journal", "logs", "profile", "reference", "commands")
-"""Directories of a run."""
 
 _BEGINNING = 60
 """Characters of a file's name that are in that of its temporary one."""
@@ -134,7 +132,11 @@ class RunDir:
             os.close(descriptor)
             raise
         resumed = cls(path, dataclasses.replace(run.info, status="running"), descriptor)
-        resumed._write_info()
+        try:
+            resumed._write_info()
+        except OSError:
+            resumed.close()
+            raise
         return resumed, trials[: len(trials) - cut]
 
     def append(self, record: TrialRecord) -> None:
@@ -246,33 +248,6 @@ def replace_file(path: Path, content: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def check_inside(run: Path) -> None:
-    """Raise a `UsageError` where what a resumed run writes could land outside of its directory, or
-    where a directory of it is none.
-    """
-    real = run.resolve()
-    for name in DIRECTORIES:
-        if os.path.lexists(run / name) and not (run / name).is_dir():
-            raise UsageError(f"{run / name}: expected a directory, which a run keeps files in")
-    for path in _two_levels(run):
-        if not path.is_symlink():
-            continue
-        try:
-            inside = path.resolve().is_relative_to(real)
-        except (OSError, RuntimeError):  # it leads to itself
-            inside = False
-        if not inside:
-            raise UsageError(f"{path}: a link that leads out of {run}: expected none in a run")
-
-
-def _two_levels(run: Path) -> Iterator[Path]:
-    """What is in a run's directory, and in its directories: all that is ever written again."""
-    for entry in os.scandir(run):
-        yield Path(entry.path)
-        if entry.name in DIRECTORIES and entry.is_dir(follow_symlinks=False):
-            yield from (Path(below.path) for below in os.scandir(entry.path))
 
 
 def check_profile(made: Suite, path: Path, option: str = "--resume: profile") -> None:
