@@ -7,7 +7,9 @@ import itertools
 import json
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recoverybench import leftovers
 from recoverybench.analysis.journal import read_trial
 from recoverybench.campaign.design import ended, next_places, profile_places
 from recoverybench.campaign.profiled import profilable
@@ -347,6 +350,48 @@ def test_what_a_converter_says_is_checked(
 ) -> None:
     fake(monkeypatch, tmp_path, f"print({answer!r})")
     assert convert(files(tmp_path, 1)) == [{"problem": "what reads it ended with exit code 0"}]
+
+
+KEEP = """
+import signal, tempfile, time
+os.mkdir(os.path.join(tempfile.gettempdir(), "kept by xprof"))
+"""
+WAYS = {
+    "needs too long": "time.sleep(60)",
+    "is killed": "os.kill(os.getpid(), signal.SIGKILL)",
+    "is interrupted": "os.kill(os.getppid(), signal.SIGINT)\ntime.sleep(60)",
+}
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_converter_that_does_not_end_by_itself_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str
+) -> None:
+    fake(monkeypatch, tmp_path, KEEP + WAYS[how])
+    patience_s = 20.0 if how == "is interrupted" else 0.5
+    monkeypatch.setattr(summarising, "PATIENCE_S", patience_s)
+
+    def ours() -> set[Path]:
+        mark = f"{leftovers.PREFIX}{leftovers.owner_mark()}-*"
+        return {path for base in ("/tmp", tempfile.gettempdir()) for path in Path(base).glob(mark)}
+
+    before = ours()
+    expected = pytest.raises(KeyboardInterrupt) if how == "is interrupted" else nullcontext()
+    with expected:
+        convert(files(tmp_path, 1))
+    assert ours() == before
+
+
+def test_what_a_converter_keeps_is_found_when_its_supervisor_was_killed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its folder and its process carry the mark of the supervisor."""
+    fake(monkeypatch, tmp_path, "print(json.dumps(dict(os.environ)))")
+    (found,) = convert(files(tmp_path, 1))
+    mark = leftovers.owner_mark()
+    assert Path(found["TMPDIR"]).name.startswith(f"{leftovers.PREFIX}{mark}-")
+    assert found[leftovers.OWNER_VARIABLE] == mark
+    assert not Path(found["TMPDIR"]).exists()
 
 
 def test_a_trace_that_is_too_large_is_not_read(

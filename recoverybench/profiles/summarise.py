@@ -9,6 +9,8 @@ so; a trial never does.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from recoverybench import leftovers
 from recoverybench.analysis.journal import Journal, JournalError, read_trial
 from recoverybench.profiles.model import Part, Summary, WorkerProfile, part_of
 from recoverybench.profiles.reading import SUMMARY, directory_of
@@ -133,20 +136,20 @@ def _asked(files: Sequence[Path], patience_s: float) -> tuple[list[dict[str, Any
     """What the process said of the first of these files, and how it ended."""
     command = [sys.executable, "-m", "recoverybench.profiles.convert", *map(str, files)]
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=patience_s,
-            check=False,
-        )
-        said, end = done.stdout, f"ended with exit code {done.returncode}"
-        if done.returncode < 0:
-            end = f"was ended by signal {-done.returncode}"
-    except subprocess.TimeoutExpired as late:
-        said, end = late.stdout or b"", f"needed more than {patience_s:.0f} s"
+        # It may be killed, here or with this process: what it keeps meanwhile is in our place.
+        folder = leftovers.working_directory()
+        try:
+            said, code = _run(command, folder, patience_s)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         said, end = b"", f"cannot be started ({error.strerror})"
+    else:
+        end = f"ended with exit code {code}"
+        if code is None:
+            end = f"needed more than {patience_s:.0f} s"
+        elif code < 0:
+            end = f"was ended by signal {-code}"
     found = []
     for line in said.split(b"\n")[:-1]:
         try:
@@ -157,6 +160,29 @@ def _asked(files: Sequence[Path], patience_s: float) -> tuple[list[dict[str, Any
             break
         found.append(answer)
     return found, end
+
+
+def _run(command: Sequence[str], folder: Path, patience_s: float) -> tuple[bytes, int | None]:
+    """What a process wrote to stdout, and its exit code; None: it needed too long.
+
+    It has ended when this returns, whatever happens here: `subprocess.run` does not wait for what
+    it kills at an interrupt.
+    """
+    mark = {"TMPDIR": str(folder), leftovers.OWNER_VARIABLE: leftovers.owner_mark()}
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **mark},
+    ) as process:
+        try:
+            return process.communicate(timeout=patience_s)[0], process.returncode
+        except subprocess.TimeoutExpired as late:
+            return late.stdout or b"", None
+        finally:
+            process.kill()
+            process.wait()
 
 
 def _filled(profile: WorkerProfile, answer: dict[str, Any]) -> WorkerProfile:
