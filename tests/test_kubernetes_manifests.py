@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +154,51 @@ def test_a_secret_stands_in_the_secret_alone() -> None:
     ):
         assert value not in str(manifest)
         assert "secretKeyRef" in str(manifest)
+
+
+def expanded(text: str) -> str:
+    """What Kubernetes makes of a container's command: ``$$`` is ``$``, ``$(NAME)`` a variable."""
+    return re.sub(
+        r"\$(\$|\([A-Za-z_][A-Za-z0-9_]*\))", lambda m: m[1] if m[1] == "$" else "?", text
+    )
+
+
+@pytest.mark.parametrize(
+    ("slot", "variables", "arguments"),
+    [
+        (None, {"RECOVERYBENCH_SLICE": "1", "RECOVERYBENCH_HOST": "3"}, "7 0"),
+        (5, {}, "5 2"),
+    ],
+)
+def test_the_container_becomes_the_worker(
+    slot: int | None, variables: dict[str, str], arguments: str, tmp_path: Path
+) -> None:
+    """Run for real, with a program in the place of the interpreter that says what it was given."""
+    program = tmp_path / "python$(x)"
+    program.write_text('#!/bin/sh\necho "$$: $@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    job = dataclasses.replace(plan(8), logs=str(tmp_path))
+    said = dataclasses.replace(made(**TPU), python=str(program))
+    if slot is None:
+        made_set = manifests.jobset(job, said)
+        spec = made_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    else:
+        spec = manifests.pod(job, said, slot, 2, owner=None)["spec"]
+    container = spec["containers"][0]
+    command = [expanded(part) for part in (*container["command"], *container["args"])]
+    pid = tmp_path / "pid"
+    command = [part.replace(manifests.PID_FILE, str(pid)) for part in command]
+    subprocess.run(command, env={**os.environ, **variables}, check=True, timeout=20)
+    (log,) = tmp_path.glob("*.log")
+    assert log.name == arguments.replace(" ", ".") + ".log"
+    process, _, text = log.read_text(encoding="utf-8").strip().partition(": ")
+    assert text == f"-P -m recoverybench.worker tcp://10.0.0.7:20001 {arguments}"
+    assert pid.read_text(encoding="utf-8").strip() == process
+
+
+@given(st.text(max_size=60))
+def test_variables_arrive_as_they_are(text: str) -> None:
+    assert expanded(manifests.literal(text)) == text
 
 
 def test_a_replacement_has_the_name_and_place_of_what_it_replaces() -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from recoverybench import machine
 from recoverybench.campaign import cache
+from recoverybench.campaign.bench import worker_environment
 from recoverybench.campaign.trial import parts
 from recoverybench.cells import Cell
+from recoverybench.errors import UsageError
 from recoverybench.launchers.base import Wanted
 from recoverybench.plan import launchers, support
 from recoverybench.plan.own_files import own_sources
@@ -48,6 +50,23 @@ def check_launcher(launcher: str, suite: Suite, out: Path) -> None:
             faults=frozenset(cell.fault for cell in cells),
         ),
     )
+
+
+def manifests(launcher: str, suite: Suite) -> str:
+    """What the launcher would send to its cluster for these cells; nothing is started or asked.
+
+    Raises:
+        UsageError: it sends nothing, or what it is told cannot be used.
+    """
+    module, argument = launchers.load(launcher)
+    if not hasattr(module, "manifests"):
+        raise UsageError(
+            f"--dry-run: launcher {launchers.name_of(launcher)} sends no manifests: expected "
+            "--launcher kubernetes"
+        )
+    workers = {parts(cell)[1].processes or cell.mesh.workers for cell in suite.cells}
+    variables = worker_environment(machine.platform_name())
+    return str(module.manifests(argument, workers, variables))
 
 
 def _fault(cell: Cell) -> str:

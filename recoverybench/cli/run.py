@@ -94,7 +94,24 @@ def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--seed", metavar="N", help="Of parameters, data order and victims.")
 @click.option("--deadline", metavar="T", help="From the injection on; then a trial is a timeout.")
 @click.option("--data", metavar="FILE", help="A text to train on, in place of the one that ships.")
-@click.option("--launcher", default="local", metavar="NAME", help="How workers are started.")
+@click.option(
+    "--launcher",
+    default="local",
+    metavar="NAME",
+    help="How workers are started: local, ray, or kubernetes:FILE.toml.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Write the manifests that --launcher kubernetes would send, and run nothing.",
+)
+@click.option(
+    "-o",
+    "manifests",
+    type=click.Path(path_type=Path),
+    metavar="FILE.yaml",
+    help="Where --dry-run writes; it must not exist. By default to the terminal.",
+)
 @click.option("--label", metavar="TEXT", help="A name for this run, kept with it.")
 @click.option(
     "--out",
@@ -120,6 +137,7 @@ def command(suite: str | None, quiet: bool, strict: bool, output: str, **options
     goes into a directory under results/, the report under reports/; the report's path is the
     last line printed. Ctrl-C once ends cleanly and keeps what was measured.
     """
+    from recoverybench.errors import UsageError
     from recoverybench.new_file import check_new
     from recoverybench.plan.suite import DEFAULT_SUITE, Overrides, load_suite
     from recoverybench.results import store as results
@@ -131,6 +149,11 @@ def command(suite: str | None, quiet: bool, strict: bool, output: str, **options
         resolved = begun.info.suite
     else:
         resolved = load_suite(suite or DEFAULT_SUITE, overrides, launcher=options["launcher"])
+    if options["dry_run"]:
+        return _preview(resolved, options["launcher"], options["manifests"])
+    if options["manifests"] is not None:
+        said = "expected --dry-run beside it (the report's name is --report)"
+        raise UsageError(f"-o = {str(options['manifests'])!r}: {said}")
     if options["report"] is not None:
         check_new(options["report"], "--report")
     whole = results.whole_trials(begun.trials) if begun is not None else ()
@@ -145,6 +168,21 @@ def command(suite: str | None, quiet: bool, strict: bool, output: str, **options
     if run is None:
         raise KeyboardInterrupt
     return _tell(run, options["report"], output, interrupted=interrupted, strict=strict)
+
+
+def _preview(suite: Suite, launcher: str, path: Path | None) -> int:
+    """Write what would be sent to a cluster."""
+    from recoverybench.campaign.launching import manifests
+    from recoverybench.new_file import new_file
+
+    text = manifests(launcher, suite)
+    if path is None:
+        click.echo(text, nl=False)
+    else:
+        with new_file(path, "-o") as file:
+            file.write(text.encode())
+        click.echo(str(path))
+    return EXIT_OK
 
 
 def _overrides(options: dict[str, Any]) -> Overrides:

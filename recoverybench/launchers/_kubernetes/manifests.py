@@ -195,7 +195,7 @@ def probe(
     container: Manifest = {
         "name": CONTAINER,
         "image": settings.image,
-        "command": [settings.python, "-P", "-c", code, *arguments],
+        "command": [literal(part) for part in (settings.python, "-P", "-c", code, *arguments)],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "run", "mountPath": settings.mount}],
     }
@@ -206,6 +206,13 @@ def probe(
     }
     metadata = {"name": name, "namespace": settings.namespace, "labels": dict(labels)}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def literal(text: str) -> str:
+    """A text of a container's command, arguments or variables that is to be taken as it is:
+    Kubernetes replaces ``$(NAME)`` and ``$$`` in these.
+    """
+    return text.replace("$", "$$")
 
 
 def pod_name(job: str, slot: int, attempt: int) -> str:
@@ -252,7 +259,7 @@ def _pod_spec(
 ) -> Manifest:
     arguments = [settings.python, str(hosts), str(first), plan.address, str(attempt), plan.logs]
     environment: list[Manifest] = [
-        {"name": name, "value": value}
+        {"name": name, "value": literal(value)}
         for name, value in {**plan.variables, **settings.environment}.items()
         if name not in plan.secrets
     ]
@@ -267,8 +274,8 @@ def _pod_spec(
     container: Manifest = {
         "name": CONTAINER,
         "image": settings.image,
-        "command": ["sh", "-c", _SCRIPT, "recoverybench"],
-        "args": arguments,
+        "command": ["sh", "-c", literal(_SCRIPT), "recoverybench"],
+        "args": [literal(argument) for argument in arguments],
         "env": environment,
         "volumeMounts": [{"name": "run", "mountPath": settings.mount}],
         "terminationMessagePolicy": "FallbackToLogsOnError",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from recoverybench import __version__
 from recoverybench.launchers._kubernetes import manifests, preflight
@@ -67,6 +67,15 @@ def text(settings: Settings, workers: Iterable[int], variables: Mapping[str, str
         UsageError: see `documents`; or pyyaml is missing.
     """
     yaml = module("yaml")
+
+    class Dumper(yaml.SafeDumper):  # type: ignore[misc, name-defined]
+        """Programs stand in lines, as they were written."""
+
+    def of_text(dumper: Any, value: str) -> Any:
+        style = "|" if "\n" in value else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, of_text)
     made = documents(settings, workers, variables)
-    body = yaml.safe_dump_all(made, sort_keys=False, explicit_start=True, width=100)
+    body = yaml.dump_all(made, Dumper=Dumper, sort_keys=False, explicit_start=True, width=100)
     return _HEAD.format(version=__version__) + str(body)
