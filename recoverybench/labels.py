@@ -6,6 +6,7 @@ cell has the same name and a duration the same digits wherever it stands.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -320,13 +321,16 @@ def _name(part: str) -> str:
     return part.partition(":")[0]
 
 
-def seconds(value: float | None) -> str:
+def seconds(value: float | None, bound_s: float = 0.0) -> str:
     """A duration in seconds with two digits that count: ``58 ms``, ``0.58 s``, ``4.9 s``.
 
-    From one minute on it is written in minutes (``2 min 05 s``); None is `NONE`.
+    From one minute on it is written in minutes (``2 min 05 s``); None is `NONE`. One that is
+    shorter than what clocks may be wrong by, `bound_s`, is only known to be below it: ``< 3 ms``.
     """
     if value is None:
         return NONE
+    if value < bound_s:
+        return f"< {seconds(_above(bound_s))}"
     size = abs(value)
     if size < 0.0995:
         return f"{value * 1e3:.2g} ms" if size < 0.00995 else f"{value * 1e3:.0f} ms"
@@ -340,9 +344,19 @@ def seconds(value: float | None) -> str:
     return f"{whole // 60} min {whole % 60:02d} s"
 
 
-def fixed(value: float | None) -> str:
-    """Seconds for a column of numbers: two decimals (``0.58``), or `NONE`."""
-    return NONE if value is None else f"{value:.2f}"
+def fixed(value: float | None, bound_s: float = 0.0) -> str:
+    """Seconds for a column of numbers: two decimals (``0.58``), or `NONE`; `bound_s` as above."""
+    if value is None:
+        return NONE
+    return (
+        f"{value:.2f}" if value >= bound_s else f"< {math.ceil(round(bound_s * 100, 6)) / 100:.2f}"
+    )
+
+
+def _above(bound_s: float) -> float:
+    """A bound rounded up to the two digits that are shown of it."""
+    unit: float = 10.0 ** (math.floor(math.log10(bound_s)) - 1)
+    return math.ceil(round(bound_s / unit, 6)) * unit
 
 
 def factor_value(factor: str, value: Any) -> str:

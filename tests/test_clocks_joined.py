@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
+from recoverybench import labels
 from recoverybench.analysis.journal import Journal, joined, read_journal, read_trial
 from recoverybench.analysis.record import reanalyse
 from recoverybench.analysis.reference import Reference
+from recoverybench.compare.build import compare
+from recoverybench.compare.model import Row
+from recoverybench.compare.sides import Side
+from recoverybench.compare.words import median_text
 from recoverybench.records import TrialRecord
-from recoverybench.results.reading import load, read_object
+from recoverybench.report.rows import rows_of
+from recoverybench.results.reading import Run, load, read_object
+from recoverybench.stats import summarise
+from recoverybench.terminal.table import run_table
+from recoverybench.terminal.timeline import trial_timeline
 from tests.histories import INJECT, MS, START, Files, journals, recovery
 from tests.test_analysis import record_of
 from tests.time_spaces import SECONDS
@@ -229,3 +241,66 @@ def test_the_sample_says_what_was_exchanged() -> None:
         assert abs(line["offset_ns"] - offset) <= line["bound_ns"]
         assert line["bound_ns"] == (min(line["round_trips_ns"]) + 1) // 2
         assert not injected < line["t"] < last, "never while something is measured"
+
+
+# What is shown of it
+
+
+def test_what_is_shorter_than_its_bound_is_shown_as_below_it() -> None:
+    assert labels.seconds(0.002, 0.003) == "< 3 ms"
+    assert labels.seconds(0.003, 0.003) == labels.seconds(0.003) == "3 ms"
+    assert labels.seconds(-0.0009, 0.002) == "< 2 ms"
+    assert labels.seconds(None, 1.0) == labels.fixed(None, 1.0) == labels.NONE
+    assert (labels.fixed(0.001, 0.0031), labels.fixed(0.5, 0.0031)) == ("< 0.01", "0.50")
+
+
+@given(st.floats(1e-9, 1000), st.floats(0, 0.999))
+def test_the_bound_that_is_shown_is_never_below_the_bound(bound_s: float, part: float) -> None:
+    assert labels._above(bound_s) >= bound_s * (1 - 1e-6)
+    assert labels._above(bound_s) <= bound_s * 1.11
+    assert labels.seconds(part * bound_s, bound_s).startswith("< ")
+
+
+def _run(phase_s: float, *bounds_s: float) -> Run:
+    """The sample, a trial for each bound, with this time and bound of its phase `react`."""
+    run = load(SAMPLE)
+    (record,) = run.trials
+    trials = tuple(
+        dataclasses.replace(
+            record,
+            trial=f"{i:04d}",
+            phases=record.phases | {"react": phase_s},
+            clock_bound_s=record.clock_bound_s | {"react": bound_s},
+        )
+        for i, bound_s in enumerate(bounds_s)
+    )
+    return dataclasses.replace(run, trials=trials)
+
+
+def _react(base: Run, new: Run) -> Row:
+    (cell,) = compare(Side("base", (base,), None, True), Side("new", (new,), None, True)).cells
+    return next(row for row in cell.rows if row.quantity == "react")
+
+
+def test_a_cell_has_the_largest_bound_of_its_trials() -> None:
+    run = _run(0.06, 0.01, 0.07, 0.02)
+    (summary,) = summarise(run.trials)
+    assert summary.bounds["react"] == 0.07
+    (row,) = rows_of([run])
+    assert row.bounds == summary.bounds
+    console = Console(width=120, record=True, file=io.StringIO())
+    run_table(run, console)
+    assert "< 0.07" in console.export_text()
+    show_trial = Console(width=120, record=True, file=io.StringIO())
+    trial_timeline(run.trials[1], show_trial)
+    assert re.search(r"react +< 70 ms", show_trial.export_text())
+
+
+def test_a_verdict_needs_a_median_that_is_above_its_bound() -> None:
+    """Twelve times as long, and both shorter than the clocks can tell."""
+    below = _react(_run(0.05, *[1.0] * 9), _run(0.6, *[1.0] * 9))
+    assert below.verdict == "negligible" and below.p_adjusted is None
+    assert [median_text(below, side) for side in (0, 1)] == ["< 1.0 s", "< 1.0 s"]
+    above = _react(_run(0.05, *[0.1] * 9), _run(0.6, *[0.1] * 9))
+    assert above.verdict == "worse"
+    assert [median_text(above, side) for side in (0, 1)] == ["< 0.10 s", "0.60 s"]

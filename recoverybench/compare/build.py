@@ -37,6 +37,7 @@ from recoverybench.effects import (
 from recoverybench.labels import cell_label, seconds, varying_factors
 from recoverybench.records import TrialRecord
 from recoverybench.stats import CENSORED
+from recoverybench.stats.summary import clock_bounds
 from recoverybench.vocabulary import OUTCOMES, SHOWN_PHASES
 
 ALPHA: Final = 0.05
@@ -220,13 +221,14 @@ class _Draft:
         """The cell with its verdicts; takes as many of the corrected ps as `ps` gave."""
         rows = []
         for quantity, found, state in self.rows:
+            bounds = _bound(self.base, quantity), _bound(self.new, quantity)
             if found is None or state is not None:
-                rows.append(Row(quantity, found, None, state or "inconclusive", None))
+                rows.append(Row(quantity, found, None, state or "inconclusive", None, bounds))
                 continue
             p = None if found.p is None else next(corrected)
             said = verdict(found, p, level.alpha, level.margin)
             shows = detectable(found, level.alpha / level.tests)
-            rows.append(Row(quantity, found, p, said, shows))
+            rows.append(Row(quantity, found, p, said, shows, bounds))
         before, after, p_rate = self.rate
         p = None if p_rate is None else next(corrected)
         return CellComparison(
@@ -258,9 +260,24 @@ def _draft(base: _Cell, new: _Cell, confidence: float) -> _Draft:
         else:
             found = effect(a, b, confidence=confidence)
             small = quantity in SHOWN_PHASES and median(values) < NEGLIGIBLE * scale
+            small = small or _unknown(found, _bound(base, quantity), _bound(new, quantity))
             rows.append((quantity, found, "negligible" if small else None))
     before, after = _recovered(base), _recovered(new)
     return _Draft(base, new, rows, (before, after, rate_test(before, after)))
+
+
+def _bound(cell: _Cell, quantity: str) -> float:
+    """How far clocks of several hosts may make a quantity wrong, seconds."""
+    back = (trial for trial in cell.trials if trial.outcome == "recovered")
+    return clock_bounds(back).get(quantity, 0.0)
+
+
+def _unknown(found: Effect, base_bound_s: float, new_bound_s: float) -> bool:
+    """Whether both medians are below what clocks may be wrong by: nothing is known of them."""
+    base, new = found.base_median, found.new_median
+    if base is None or new is None:
+        return False
+    return base < base_bound_s and new < new_bound_s
 
 
 def _sample(cell: _Cell, quantity: str) -> Sample:

@@ -20,9 +20,11 @@ class Row:
         effect: medians in seconds, their ratio (new over base), interval, test.
         p_adjusted: the test's p, corrected for the whole table; None: not tested.
         verdict: ``better`` | ``worse`` | ``same`` | ``inconclusive`` | ``negligible`` (a phase
-            too short to count, not tested) | ``no base`` | ``no new`` (no value on that side).
+            too short to count, or both medians below what clocks may be wrong by: not tested) |
+            ``no base`` | ``no new`` (no value on that side).
         detectable: the smallest slowdown, as a ratio, that these trials would have shown in this
             table with 80 % power; None: none whatever, or not tested.
+        bounds: how far clocks of several hosts may make a time of each side wrong, seconds.
     """
 
     quantity: str
@@ -30,6 +32,7 @@ class Row:
     p_adjusted: float | None
     verdict: str
     detectable: float | None = None
+    bounds: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def median_text(row: Row, side: int) -> str:
         (found.base_median, found.base_bound) if side == 0 else (found.new_median, found.new_bound)
     )
     if value is not None:
-        return seconds(value)
+        return seconds(value, row.bounds[side])
     return NONE if bound is None else f"> {seconds(bound)}"
 
 

@@ -135,7 +135,8 @@ def _plain(value: Any) -> Any:
     if kind is list or kind is tuple:
         return [_plain(one) for one in value]
     if kind is Evidence:
-        return [value.mechanism, round(value.after_s, _DIGITS), value.observer, value.detail]
+        known = [value.mechanism, round(value.after_s, _DIGITS), value.observer, value.detail]
+        return [*known, round(value.bound_s, _DIGITS)] if value.bound_s else known
     if kind is Exit:
         return _EXIT(value)
     if kind is Verification:

@@ -94,7 +94,8 @@ def phases_figure(rows: Sequence[Row]) -> Figure:
                 "y": list(range(len(rows))),
                 "width": 0.56,
                 "customdata": [
-                    [chart_text(r.label), seconds(v)] for r, v in zip(rows, values, strict=True)
+                    [chart_text(r.label), seconds(v, r.bounds.get(phase, 0.0))]
+                    for r, v in zip(rows, values, strict=True)
                 ],
                 "hovertemplate": f"{phase_name(phase)}: <b>%{{customdata[1]}}</b>"
                 "<br>%{customdata[0]}<extra></extra>",

@@ -147,17 +147,19 @@ class Row:
     def median_text(self) -> str:
         """The median in words: ``1.4 s``, ``more than 31 s``."""
         beyond = self.median_s is None and self.at_least_s is not None
-        return ("more than " if beyond else "") + seconds(self.at_least_s)
+        bound_s = 0.0 if beyond else self.bounds.get("recovery_s", 0.0)
+        return ("more than " if beyond else "") + seconds(self.at_least_s, bound_s)
 
     @property
     def median_fixed(self) -> str:
         """The median for a column of seconds: ``1.40``, ``> 31.00``."""
-        return _fixed(self._recovery)
+        return _fixed(self._recovery, self.bounds.get("recovery_s", 0.0))
 
     @property
     def progress_fixed(self) -> str:
         """Median time to progress, likewise."""
-        return _fixed(self.summary.progress if self.recovered else None)
+        found = self.summary.progress if self.recovered else None
+        return _fixed(found, self.bounds.get("time_to_progress_s", 0.0))
 
     @property
     def _recovery(self) -> Survival | None:
@@ -183,6 +185,11 @@ class Row:
         back.sort(key=lambda t: t.recovery_s or 0.0)
         place = (max(self.timed, len(back)) - 1) // 2
         return back[min(place, len(back) - 1)] if back else None
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """Name of a duration -> how far clocks may make it wrong, seconds; those that they do."""
+        return self.summary.bounds
 
     @property
     def outcomes(self) -> dict[str, int]:
@@ -320,10 +327,10 @@ def _percent(rate: Interval | None) -> str:
     return f"{100 * rate.low:.0f} – {100 * rate.high:.0f} %" if rate else ""
 
 
-def _fixed(found: Survival | None) -> str:
+def _fixed(found: Survival | None, bound_s: float) -> str:
     if found is None:
         return NONE
-    return fixed(found.median) if found.median is not None else f"> {fixed(found.bound)}"
+    return fixed(found.median, bound_s) if found.median is not None else f"> {fixed(found.bound)}"
 
 
 def _median(values: Spread | None) -> float | None:

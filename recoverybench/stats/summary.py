@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from recoverybench.cells import Cell
@@ -70,6 +70,8 @@ class CellSummary:
         recovery_s, time_to_progress_s, unattributed_s, verify_s, lost_steps: over the
             recovered trials; None if there is none.
         phases: phase -> the same, in their order, those that occurred.
+        bounds: name of a duration -> how far clocks of several hosts may make it wrong in any
+            recovered trial, seconds; empty: all is on one clock.
     """
 
     cell: Cell
@@ -88,6 +90,7 @@ class CellSummary:
     verify_s: Spread | None
     lost_steps: Spread | None
     phases: dict[str, Spread]
+    bounds: dict[str, float] = field(default_factory=dict)
 
 
 def summarise(
@@ -151,7 +154,17 @@ def _summary(
         verify_s=of("verify_s"),
         lost_steps=of("lost_steps"),
         phases=phases,
+        bounds=clock_bounds(back),
     )
+
+
+def clock_bounds(trials: Iterable[TrialRecord]) -> dict[str, float]:
+    """Name of a duration -> the largest of the trials' `clock_bound_s`, where there is one."""
+    found: dict[str, float] = {}
+    for trial in trials:
+        for name, bound_s in trial.clock_bound_s.items():
+            found[name] = max(bound_s, found.get(name, 0.0))
+    return found
 
 
 def spread(values: Iterable[float | None], confidence: float = 0.95) -> Spread | None:

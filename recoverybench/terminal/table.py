@@ -32,7 +32,7 @@ from recoverybench.reads import Read, reads_of
 from recoverybench.records import TrialRecord
 from recoverybench.results.store import Run
 from recoverybench.soaks import soaks_of
-from recoverybench.stats import CellSummary, Spread, Survival, summarise
+from recoverybench.stats import CellSummary, Spread, summarise
 from recoverybench.terminal.text import plain
 from recoverybench.visible import clean
 from recoverybench.vocabulary import SHOWN_PHASES, UNNAMED
@@ -218,8 +218,8 @@ def _results(names: Sequence[str], summaries: Sequence[CellSummary], width: int)
     rows = [
         [
             _rate(summary),
-            _times(summary.recovery_s, summary.recovery),
-            Text(_whole_median(summary.time_to_progress_s, summary.progress)),
+            _times(summary),
+            Text(_whole_median(summary, "time_to_progress_s")),
             Text(_whole(summary.lost_steps)),
             *([Text(_share(summary))] if wide else []),
         ]
@@ -233,7 +233,10 @@ def _phases(names: Sequence[str], summaries: Sequence[CellSummary], width: int) 
     some = any(UNNAMED in summary.phases for summary in summaries)
     shown = [phase for phase in SHOWN_PHASES if some or phase != UNNAMED]
     heads = [p.replace("_", " ") if wide else _SHORT.get(p, p) for p in shown]
-    rows = [[Text(_median(s.phases.get(phase))) for phase in shown] for s in summaries]
+    rows = [
+        [Text(_median(s.phases.get(phase), s.bounds.get(phase, 0.0))) for phase in shown]
+        for s in summaries
+    ]
     return _table(names, heads, rows, width)
 
 
@@ -300,26 +303,32 @@ def _rate(summary: CellSummary) -> Text:
     return Text(text, style="green" if whole else "bold red")
 
 
-def _times(values: Spread | None, whole: Survival | None) -> Text:
+def _times(summary: CellSummary) -> Text:
+    values = summary.recovery_s
     if values is None:
         return Text(NONE)
-    text = Text(_whole_median(values, whole), style="bold")
+    text = Text(_whole_median(summary, "recovery_s"), style="bold")
     if values.n > 1:
         text.append(f" ({fixed(values.minimum)} to {fixed(values.maximum)})", "not bold")
     return text
 
 
-def _median(values: Spread | None) -> str:
-    return fixed(values.median if values else None)
+def _median(values: Spread | None, bound_s: float) -> str:
+    return fixed(values.median if values else None, bound_s)
 
 
-def _whole_median(values: Spread | None, whole: Survival | None) -> str:
+def _whole_median(summary: CellSummary, name: str) -> str:
     """Of the trials that recovered and of those that were not back at the deadline; nothing where
     none recovered.
     """
+    values, whole = {
+        "recovery_s": (summary.recovery_s, summary.recovery),
+        "time_to_progress_s": (summary.time_to_progress_s, summary.progress),
+    }[name]
     if values is None or whole is None:
         return NONE
-    return fixed(whole.median) if whole.median is not None else f"> {fixed(whole.bound)}"
+    bound_s = summary.bounds.get(name, 0.0)
+    return fixed(whole.median, bound_s) if whole.median is not None else f"> {fixed(whole.bound)}"
 
 
 def _whole(values: Spread | None) -> str:

@@ -83,9 +83,10 @@ def _head(record: TrialRecord) -> list[Text]:
     first = plain(f"trial {record.trial}", "bold")
     first.append("  ").append(outcome_name(record.outcome), "bold green" if good else "bold red")
     if record.recovery_s is not None:
-        first.append(f"  back after {seconds(record.recovery_s)}")
+        first.append(f"  back after {_time(record, 'recovery_s', record.recovery_s)}")
     if record.time_to_progress_s is not None:
-        first.append(f", progress after {seconds(record.time_to_progress_s)}")
+        progress = _time(record, "time_to_progress_s", record.time_to_progress_s)
+        first.append(f", progress after {progress}")
     cell = record.cell.as_dict()
     factors = (f"{FACTOR_NAMES[f]} {factor_value(f, value)}" for f, value in cell.items())
     lines = [first, plain(", ".join(factors), "dim")]
@@ -146,9 +147,10 @@ def _phases(record: TrialRecord, console: Console) -> list[Text]:
         # Our own verification is inside the bar, and not in the phase.
         duration = end - start if phase == UNNAMED else record.phases.get(phase)
         bar = _bars([(start, end)], window, console)
-        lines.append(_line(phase_name(phase), duration, bar, _COLOURS[phase]))
+        said = _time(record, phase, duration)
+        lines.append(_line(phase_name(phase), said, bar, _COLOURS[phase]))
     rest = (("unattributed", record.unattributed_s), ("our own verification", record.verify_s))
-    lines += [_line(name, value, "", "dim") for name, value in rest if value is not None]
+    lines += [_line(name, seconds(value), "", "dim") for name, value in rest if value is not None]
     return lines
 
 
@@ -195,7 +197,7 @@ def _lanes(record: TrialRecord, console: Console) -> list[Text]:
                 bar = _bars([(s.start_s, s.end_s) for s in same], window, console)
                 times = f" ×{len(same)}" if len(same) > 1 else ""
                 style = _span_style(record, same[-1])
-                lines.append(_line(f"  {name}{times}", _total(same), bar, style))
+                lines.append(_line(f"  {name}{times}", seconds(_total(same)), bar, style))
         if left := len(by_name) - len(longest):
             lines.append(Text(f"  and {left} more that took less", style="dim"))
     if not inside:
@@ -210,7 +212,7 @@ def _evidence(record: TrialRecord) -> list[Text]:
         first = " (first)" if item is _first(record) else ""
         lines.append(
             plain(
-                f"  {seconds(item.after_s):>8}  {mechanism_name(item.mechanism)}, "
+                f"  {seconds(item.after_s, item.bound_s):>8}  {mechanism_name(item.mechanism)}, "
                 f"{by}: {item.detail}{first}"
             )
         )
@@ -318,11 +320,16 @@ def _total(spans: Iterable[Span]) -> float:
     return sum(span.end_s - span.start_s for span in spans)
 
 
-def _line(name: str, duration: float | None, bar: str, style: str) -> Text:
+def _time(record: TrialRecord, name: str, value: float | None) -> str:
+    """A duration of that name, as far as the clocks let it be known."""
+    return seconds(value, record.clock_bound_s.get(name, 0.0))
+
+
+def _line(name: str, duration: str, bar: str, style: str) -> Text:
     label = clean(name)
     if len(label) > _NAME:
         label = label[: _NAME - 1] + "…"
-    line = Text(f"{label:<{_NAME}}{seconds(duration):>{_TIME}}{'':{_GAP}}", no_wrap=True)
+    line = Text(f"{label:<{_NAME}}{duration:>{_TIME}}{'':{_GAP}}", no_wrap=True)
     return line.append(bar, style)
 
 

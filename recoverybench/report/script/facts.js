@@ -48,8 +48,8 @@ function facts(trial) {
       ["outcome", words(trial.outcome)],
       ...(trial.error ? [["error", shortDigests(trial.error)]] : []),
       ...(injected ? [["victim", trial.victim_words]] : [["injection", "nothing was injected"]]),
-      ["recovery time", seconds(trial.recovery_s)],
-      ["time to progress", seconds(trial.time_to_progress_s)],
+      ["recovery time", seconds(trial.recovery_s, (trial.clock_bound_s || {}).recovery_s)],
+      ["time to progress", seconds(trial.time_to_progress_s, (trial.clock_bound_s || {}).time_to_progress_s)],
       ["unattributed", seconds(trial.unattributed_s)],
       ["steps", `${trial.step_before ?? NONE} before, back at ${trial.restored_step ?? NONE}, lost ${trial.lost_steps ?? NONE}`],
       ["same training", verdict(trial.verify, trial.error)],
@@ -60,7 +60,7 @@ function facts(trial) {
     ]),
     factTable("Milestones", marksOf(trial).map((m) => [words(m.name), seconds(m.at)])),
     factTable("What noticed it", trial.detection_evidence.map((e) => [
-      data.mechanisms[e.mechanism] || words(e.mechanism), `${seconds(e.after_s)}, ${who(e.observer)}: ${e.detail}`])),
+      data.mechanisms[e.mechanism] || words(e.mechanism), `${seconds(e.after_s, e.bound_s)}, ${who(e.observer)}: ${e.detail}`])),
     factTable("How processes ended", trial.exits.map((e) => [
       `worker ${e.worker}, attempt ${e.attempt}`, `pid ${e.pid} ${exitWords(e)}`])),
   );

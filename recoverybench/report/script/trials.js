@@ -3,7 +3,7 @@
 let data = null; // once it is unpacked
 
 const LISTS = { // fields whose parts have names
-  detection_evidence: ["mechanism", "after_s", "observer", "detail"],
+  detection_evidence: ["mechanism", "after_s", "observer", "detail", "bound_s"],
   exits: ["worker", "attempt", "pid", "code", "signal", "ours", "reason"],
 };
 

@@ -81,7 +81,7 @@ function waterfallFigure(trial, width) {
   for (const [phase, from, to] of piecesOf(trial)) {
     const own = phase === "unnamed" ? to - from : trial.phases[phase] ?? to - from;
     const checks = to - from - own;
-    bar(0, from, to, words(phase), `phase <b>${words(phase)}</b><br>${seconds(own)}` +
+    bar(0, from, to, words(phase), `phase <b>${words(phase)}</b><br>${seconds(own, (trial.clock_bound_s || {})[phase])}` +
       (checks > 1e-5 ? `<br>and ${seconds(checks)} of verification, not counted` : ""),
     `--phase-${phase}`, 0.8, phase === "catch_up" ? "/" : "");
   }

@@ -16,8 +16,10 @@ const visible = (value) => String(value).replace(ACTS, (char) => {
 const text = (value) => visible(value).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const words = (name) => String(name).replace(/_/g, " ");
 
-function seconds(value) {
+// A time that is shorter than what clocks may be wrong by is only known to be below that.
+function seconds(value, bound) {
   if (value == null) return NONE;
+  if (value < bound) return `< ${seconds(bound)}`;
   const size = Math.abs(value);
   if (size < 0.0995) return `${(value * 1e3).toPrecision(2).replace(/\.0$/, "")} ms`;
   return size < 9.995 ? `${value.toFixed(2)} s` : `${value.toFixed(1)} s`;
