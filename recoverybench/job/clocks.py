@@ -23,6 +23,9 @@ EXCHANGES: Final = 16
 """In a series. The shortest round trip counts, and most are not delayed: half as many would do on
 a quiet network."""
 
+MOST_SILENT: Final = 8
+"""Workers that are waited for in vain: of a job that hangs as a whole none will answer."""
+
 _HEAD_BYTES: Final = 4096
 """Of a journal's first line; it has a tenth of that."""
 
@@ -37,6 +40,7 @@ def measure_clocks(job: Job) -> None:
     """
     own = Clock(boot_id(), time_namespace())
     known: dict[Clock, tuple[int, int]] = {}
+    silent = 0
     for member in job.members:
         if not member.alive or member.connection is None:
             continue
@@ -46,6 +50,10 @@ def measure_clocks(job: Job) -> None:
         found = known.get(clock) or _measure(job, member, clock)
         if found is not None:
             known[clock] = member.offset = found
+        else:
+            silent += 1
+            if silent == MOST_SILENT:
+                return
 
 
 def _clock_of(job: Job, member: Member) -> Clock | None:
