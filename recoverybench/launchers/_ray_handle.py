@@ -6,12 +6,16 @@ The end is passed on to the supervisor's loop through a pipe, as a descriptor is
 from __future__ import annotations
 
 import os
+import re
 import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from recoverybench.launchers.base import Ended, How, Process
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_LONGEST = 200
 
 
 class Handle:
@@ -43,9 +47,8 @@ class Handle:
             self._end(Ended(*said))
             return
         if not self.expected:
-            first = str(error).strip().partition("\n")[0]
             with suppress(OSError), self._log.open("a") as file:
-                file.write(f"error: lost with its actor: {type(error).__name__}: {first}\n")
+                file.write(f"error: lost with its actor: {first_line(error)}\n")
         self._end(Ended(None, "SIGKILL"))
 
     def close(self) -> None:
@@ -61,6 +64,12 @@ class Handle:
                 self.ended = ended
                 if self._write >= 0:
                     os.write(self._write, b".")
+
+
+def first_line(error: BaseException | None) -> str:
+    """What one of Ray's exceptions says, in one line and without colours."""
+    text = _COLOUR.sub("", str(error)).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text[:_LONGEST]}"
 
 
 class RayProcess(Process):

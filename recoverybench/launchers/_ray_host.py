@@ -40,6 +40,7 @@ class Host:
         self._local.environment = {**clean, **environment, OWNER_VARIABLE: mark}
         self._processes: dict[str, Process] = {}
         self._ended: dict[str, asyncio.Future[Said]] = {}
+        self._early: dict[str, list[int]] = {}
 
     async def prepare(self, variables: dict[str, str]) -> None:
         """Have the fork server started; its imports go on in the background."""
@@ -63,30 +64,32 @@ class Host:
             key: names it from now on. variables: what this one gets besides.
         """
         _ordinary_thread()
-        loop = asyncio.get_running_loop()
-        self._ended[key] = loop.create_future()
         self._local.environment |= variables
         try:
             process = self._local.start(address, slot, attempt, how, Path(log))
         except HarnessError as error:
-            self._ended[key].set_result((1, None))
+            self._end_of(key).set_result((1, None))
             with suppress(OSError), Path(log).open("a") as file:
                 file.write(f"error: {error}\n")
             return 0
         with suppress(OSError):  # Ray has the kernel end its actors first; a worker is no actor
             Path(f"/proc/{process.pid}/oom_score_adj").write_text(_ORDINARY)
         self._processes[key] = process
-        loop.add_reader(process.fd, self._reap, key)
+        asyncio.get_running_loop().add_reader(process.fd, self._reap, key)
+        for number in self._early.pop(key, ()):
+            self._local.signal(process, number)
         return process.pid
 
     async def ended(self, key: str) -> Said:
         """How that worker ended, once it has."""
-        return await asyncio.shield(self._ended[key])
+        return await asyncio.shield(self._end_of(key))
 
     async def signal(self, key: str, number: int) -> None:
         """Send it a signal; one that has ended is no error."""
         process = self._processes.get(key)
-        if process is not None and not self._ended[key].done():
+        if process is None:
+            self._early.setdefault(key, []).append(number)
+        elif not self._end_of(key).done():
             self._local.signal(process, number)
 
     async def lose_node(self) -> None:
@@ -103,7 +106,15 @@ class Host:
         asyncio.get_running_loop().remove_reader(process.fd)
         ended: Ended | None = self._local.reap(process)
         assert ended is not None, "its pidfd was readable"
-        self._ended[key].set_result((ended.code, ended.signal))
+        self._end_of(key).set_result((ended.code, ended.signal))
+
+    def _end_of(self, key: str) -> asyncio.Future[Said]:
+        """Set once the worker has ended. Ray may bring a later call first, so it may be asked for
+        before the worker is started.
+        """
+        if key not in self._ended:
+            self._ended[key] = asyncio.get_running_loop().create_future()
+        return self._ended[key]
 
 
 def _ordinary_thread() -> None:

@@ -12,9 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from recoverybench.errors import HarnessError, UsageError, bad_value, shorten
+from recoverybench.errors import HarnessError, UsageError, bad_value
 from recoverybench.launchers import _ray_cluster, _ray_tpu
 from recoverybench.launchers._ray_cluster import Cluster
+from recoverybench.launchers._ray_handle import first_line
 from recoverybench.launchers._ray_nodes import Node, Seats, bundle_count, in_order
 from recoverybench.launchers.base import Wanted
 
@@ -68,18 +69,28 @@ class Site:
         Raises:
             UsageError: there are too few.
         """
+        # Ray takes a node that has just died for alive, and would place nothing there.
+        there = self._there()
+        while not self._reserve_on(there):
+            before, there = there, self._there()
+            if there == before:
+                room = f"room for {_words(self.bundle)} on each of them"
+                raise bad_value("--launcher", "ray", f"{room}, and other work has it")
+
+    def _there(self) -> list[Node]:
+        return [node for node in self.cluster.nodes() if node.id not in self.lost]
+
+    def _reserve_on(self, there: Sequence[Node]) -> bool:
+        """Whether there is room on these nodes.
+
+        Raises:
+            UsageError: they are too few.
+        """
         wanted = self._wanted
         assert wanted is not None
         here, workers = self.cluster.here, wanted.workers
-        there = [n for n in self.cluster.nodes() if n.id not in self.lost]
         nodes = self._fitting(there, wanted)
-        needed = workers if not wanted.nodes_lost else workers + 1
-        usable = [n for n in nodes if n.id != here] if wanted.nodes_lost else nodes
-        if not nodes or (not self.pack and len(nodes) < workers):
-            raise self._too_few(len(nodes), f"{workers} nodes for {workers} workers", wanted)
-        if wanted.nodes_lost and len(usable) + (here in {n.id for n in nodes}) < needed:
-            what = f"{needed} nodes, as a fault takes one away and the job of {workers} workers "
-            raise self._too_few(len(nodes), f"{what}comes back on another", wanted)
+        self._check_count(nodes, wanted)
         try:
             self.bundle = _ray_tpu.bundle(nodes, wanted.platform)
         except ValueError as error:
@@ -93,12 +104,25 @@ class Site:
         on = None if self.pack else order[:count]
         reserved = self.cluster.reserve([self.bundle] * count, on)
         if reserved is None:
-            room = f"room for {count} of {_words(self.bundle)}"
-            raise bad_value("--launcher", "ray", f"{room}, and the cluster has none (in use?)")
+            return False
         self._nodes = {n.id: n for n in nodes}
         self._index = {node: index for index, node in reversed(list(enumerate(reserved)))}
         kept = in_order(reserved, here, workers, ids) if self.pack else order[:count]
         self.seats = Seats(kept, here, slices)
+        return True
+
+    def _check_count(self, nodes: Sequence[Node], wanted: Wanted) -> None:
+        workers = wanted.workers
+        if not nodes or (not self.pack and len(nodes) < workers):
+            raise self._too_few(len(nodes), f"{workers} nodes for {workers} workers", wanted)
+        # The supervisor's node is the one that no fault may take.
+        others = [node for node in nodes if node.id != self.cluster.here]
+        if wanted.nodes_lost and not others:
+            raise self._too_few(len(nodes), "a node beside the supervisor's to be lost", wanted)
+        # Later on a job may come back on nodes that others of it are on.
+        if wanted.nodes_lost and not self.pack and not self.lost and len(nodes) <= workers:
+            what = f"{workers + 1} nodes, as a fault takes one of the {workers} workers'"
+            raise self._too_few(len(nodes), what, wanted)
 
     def renew(self) -> None:
         """Before a job: reserve anew where nodes were lost since.
@@ -115,9 +139,15 @@ class Site:
         except UsageError as error:
             raise HarnessError(f"nodes were lost: {error}") from None
 
-    def bundle_on(self, node: str) -> int | None:
-        """The bundle on a node; None: it has none, or its node is lost."""
-        return None if node in self.lost else self._index.get(node)
+    def host(self, node: str, arguments: tuple[dict[str, str], str, str | None]) -> Any:
+        """A new actor on that node, see `Cluster.host`.
+
+        Only where it needs its node's accelerators it is inside of what is reserved: it would end
+        with a reservation that is made anew.
+        """
+        accelerated = len(self.bundle) > 1 and node not in self.lost
+        bundle = self._index.get(node) if accelerated else None
+        return self.cluster.host(node, bundle, self.bundle if bundle is not None else {}, arguments)
 
     def address_of(self, node: str) -> str:
         """Under which other nodes reach a node."""
@@ -160,8 +190,7 @@ def lacks(found: Any, here: Mapping[str, str]) -> str | None:
             this process.
     """
     if isinstance(found, BaseException):
-        first = str(found).strip().partition("\n")[0]
-        return f"does not answer: {shorten(f'{type(found).__name__}: {first}', 160)}"
+        return f"does not answer: {first_line(found)}"
     for name, version in here.items():
         there = found["versions"].get(name, "none")
         if there != version:

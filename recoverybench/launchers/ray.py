@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from recoverybench.errors import HarnessError, UsageError, bad_value, shorten
+from recoverybench.errors import HarnessError, UsageError, bad_value
 from recoverybench.launchers import _ray_cluster
-from recoverybench.launchers._ray_handle import Handle, RayProcess
+from recoverybench.launchers._ray_handle import Handle, RayProcess, first_line
 from recoverybench.launchers._ray_site import PACK, Site
 from recoverybench.launchers._ray_variables import carried
 from recoverybench.launchers.base import Ended, How, Process, Reach, Wanted
@@ -173,15 +173,13 @@ class Ray:
         return carried(self.environment, os.environ)
 
     def _new_actor(self, node: str) -> Any:
-        site = self._site
-        bundle = site.bundle_on(node)
-        resources = site.bundle if bundle is not None else {}
         arguments = (self._variables(), str(self._log.absolute()), self._python)
-        return site.cluster.host(node, bundle, resources, arguments)
+        return self._site.host(node, arguments)
 
     def _fork_server(self, node: str) -> Any:
         """The actor with a node's fork server; the first time it is begun on every node."""
-        for each in self._site.seats.nodes if not self._forks else (node,):
+        nodes = [node, *self._site.seats.nodes] if not self._forks else [node]
+        for each in dict.fromkeys(nodes):
             if each not in self._forks:
                 self._forks[each] = self._new_actor(each)
                 self._site.cluster.call(self._forks[each], "prepare", self._variables())
@@ -191,9 +189,8 @@ class Ray:
         try:
             pid = self._site.cluster.wait(actor, "start", *request, timeout_s=_START_S)
         except Exception as error:  # of Ray's many kinds
-            first = str(error).strip().partition("\n")[0]
             self._forks.pop(node, None)
-            raise HarnessError(f"no worker on node {node[:8]}: {shorten(first, 200)}") from None
+            raise HarnessError(f"no worker on node {node[:8]}: {first_line(error)}") from None
         return int(pid)
 
 
