@@ -57,7 +57,10 @@ def _secret(launcher: Launcher) -> bytes:
     try:
         return secret_of(launcher.environment.get(SECRET_VARIABLE, ""))
     except ValueError as error:
-        raise HarnessError(f"the control channel has no secret: {error}") from None
+        raise HarnessError(
+            f"the control channel has no secret (the launcher's module says "
+            f'REACH = "network" to be given one): {error}'
+        ) from None
 
 
 def _listen(host: str) -> socket.socket:

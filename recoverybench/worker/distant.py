@@ -124,7 +124,6 @@ class Distant:
             self._socket.sendall(line)
         except OSError:
             _shut(self._socket)  # which ends the reader's wait, too
-            self._socket = None
 
     def _put_report(self, *, again: bool = False) -> None:
         body = self.report(again)
