@@ -245,7 +245,7 @@ def test_a_cold_page_cache_needs_files_that_are_read(monkeypatch: pytest.MonkeyP
 
 
 def test_the_suites_that_compare_checkpoints_can_be_read() -> None:
-    limit = {"device_limit": 8}
+    limit: dict[str, Any] = {"device_limit": 8}
     for name in ("checkpoints", "intervals", "save-crash-formats"):
         assert name in catalogue.names("suites")
         assert load_suite(name, Overrides(page_cache=("warm",)), **limit).cells

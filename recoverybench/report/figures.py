@@ -109,9 +109,7 @@ def phases_figure(rows: Sequence[Row]) -> Figure:
     layout = _layout(rows)
     layout["barmode"] = "stack"
     layout["xaxis"] = {"title": {"text": "seconds since the failure"}, "rangemode": "tozero"}
-    layout["annotations"] = [
-        _beside(y, r.median_text, _unattributed(r)) for y, r in enumerate(rows)
-    ]
+    layout["annotations"] = [_beside(y, *_own(r)) for y, r in enumerate(rows)]
     return {"data": data, "layout": layout, "rows": [r.index for r in rows]}
 
 
@@ -278,10 +276,13 @@ def _main(row: Row) -> str:
     return ("median " if row.timed > 1 else "") + row.median_text
 
 
-def _unattributed(row: Row) -> str:
-    if row.unattributed_s is None or not row.median_s:
-        return ""
-    return f"{100 * row.unattributed_s / row.median_s:.1f} % unattributed"
+def _own(row: Row) -> tuple[str, str]:
+    """What a bar of phases is of: its own time, and the trial."""
+    trial = row.middle
+    if trial is None or not trial.recovery_s:
+        return "none recovered", ""
+    part = (trial.unattributed_s or 0.0) / trial.recovery_s
+    return seconds(trial.recovery_s), f"{trial.trial}, {100 * part:.1f} % unattributed"
 
 
 def _label(row: Row) -> str:

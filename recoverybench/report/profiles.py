@@ -91,7 +91,8 @@ class Shown:
     """A profiled trial that is shown.
 
     Attributes:
-        position: of its run in the report. run: it is of. row: of its cell; None: the cell has no other trial. label: of the cell.
+        position: of its run in the report. run: it is of.
+        row: of its cell; None: the cell has no other trial. label: of the cell.
         profile: what is known.
     """
 
