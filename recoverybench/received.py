@@ -89,7 +89,10 @@ def read_lines(
 
 def open_file(path: Path, *, within: Path, limit: int) -> BinaryIO:
     """A plain file, opened for reading, as `read_file` says."""
-    real = path.resolve(strict=True)
+    try:
+        real = path.resolve(strict=True)
+    except RuntimeError:  # so it was before Python 3.13
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
     if not real.is_relative_to(within.resolve()):
         raise UsageError(f"{path}: a link that leads out of {within}: expected a file in it")
     _check_plain(os.lstat(real), path)  # before it is opened: that alone can do something

@@ -483,6 +483,12 @@ def test_statistics_see_the_others_alone(run: Path) -> None:
         (lambda d: d["profiles"][0]["parts"][0].update(name="x"), "parts[0].name = 'x'"),
         (lambda d: d["profiles"][0]["parts"][0]["split"].update(x=1.0), "split has 'x'"),
         (lambda d: d["profiles"][0]["parts"][0].update(seconds=-1.0), "has a negative time"),
+        (lambda d: d["profiles"][0]["parts"][0].update(seconds=1e300), "more than 1e+09 s"),
+        (lambda d: d["profiles"][0]["parts"][0]["split"].update(host=1e10), "more than 1e+09 s"),
+        (
+            lambda d: d["profiles"][0]["parts"][0]["operations"][0].update(seconds=1e10),
+            "more than 1e+09 s",
+        ),
         (
             lambda d: d["profiles"][0]["parts"][0]["operations"][0].update(kind="x"),
             "parts[0].operations has the kind 'x'",
@@ -503,7 +509,21 @@ def test_a_summary_of_somebody_else_is_read_within_limits(run: Path, tmp_path: P
     path.symlink_to(elsewhere)
     (found,) = profiles_of(load(run))
     assert "a link that leads out of" in str(found.problem)
-    path.unlink()
+    for place in (path, path.parent, run / "profile"):
+        place.unlink() if place.is_symlink() else shutil.rmtree(place)
+        place.symlink_to(place.name)
+        (found,) = profiles_of(load(run))
+        said = "its profiles cannot be read: Too many levels of symbolic links"
+        assert found.problem == said
+        place.unlink()
+        place.write_text("mine")
+        if place != path:
+            (found,) = profiles_of(load(run))
+            assert found.problem == "its profiles cannot be read: Not a directory"
+        place.unlink()
+        place.symlink_to(place.name)
+    (run / "profile").unlink()
+    path.parent.mkdir(parents=True)
     (found,) = profiles_of(load(run))
     assert found.problem == "its profiles are not with the run"
     path.write_text("{")

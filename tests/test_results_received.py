@@ -196,6 +196,29 @@ def test_numbers_that_nobody_can_count_with(run: Path, field: str, number: str) 
             len(spans)
 
 
+TIMES: dict[str, Callable[[dict[str, Any], float], object]] = {
+    "recovery_s": lambda d, s: d.update(recovery_s=s),
+    "wall_s": lambda d, s: d.update(wall_s=s),
+    "phases.detect": lambda d, s: d["phases"].update(detect=s),
+    "detection_evidence[0].after_s": lambda d, s: d["detection_evidence"][0].update(after_s=s),
+    "cell.heartbeat_s": lambda d, s: d["cell"].update(heartbeat_s=s),
+    "spans[0].end_s": lambda d, s: d["spans"][0].update(end_s=s),
+}
+
+
+@pytest.mark.parametrize("place", TIMES)
+@pytest.mark.parametrize("time", [1.1e9, -1.1e9, 1e300, 1.7e308, 10**12])
+def test_a_time_of_nothing_is_named(run: Path, place: str, time: float) -> None:
+    change_trial(run, lambda d: TIMES[place](d, 1e9))
+    assert load(run).trials[1].spans[0]
+    change_trial(run, lambda d: TIMES[place](d, time))
+    with pytest.raises(UsageError) as caught:
+        len(load(run).trials[1].spans)
+    said = str(caught.value).replace(str(run), "RUN")
+    assert said.startswith(f"RUN/trials.jsonl:2: not a trial record: {place} = ")
+    assert said.endswith("expected the time of something, from -1e+09 to 1e+09 s")
+
+
 @pytest.mark.parametrize("number", [1e300, -1e300, 5e-324, 0.0, -0.0, 2**62, -(2**63)])
 def test_numbers_beyond_all_measure(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: float

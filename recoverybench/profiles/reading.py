@@ -17,7 +17,7 @@ from recoverybench.profiles.model import KINDS, PARTS, Summary, WorkerProfile
 from recoverybench.received import is_file_name
 from recoverybench.records import TrialRecord
 from recoverybench.results.reading import Run, read_object
-from recoverybench.results.shapes import ShapeError, check_shape
+from recoverybench.results.shapes import LONGEST_S, ShapeError, check_shape
 
 SUMMARY: Final = "summary.json"
 DIRECTORY: Final = "profile"
@@ -131,8 +131,11 @@ def _problems(profile: WorkerProfile) -> Iterator[tuple[str, str]]:
                 found = f" has the kind {operation.kind[:40]!r}: expected one of {KINDS}"
                 yield f".parts[{number}].operations", found
         seconds = [part.seconds, *part.split.values(), *part.spans.values()]
+        seconds += [operation.seconds for operation in part.operations]
         if min(seconds) < -1e-6:
             yield f".parts[{number}]", " has a negative time"
+        if max(seconds) > LONGEST_S:
+            yield f".parts[{number}]", f" has a time of more than {LONGEST_S:.0e} s"
 
 
 def _of(run: Run, record: TrialRecord) -> CellProfile:
@@ -144,7 +147,9 @@ def _of(run: Run, record: TrialRecord) -> CellProfile:
             problem = "nobody came as far as a restore"
     except FileNotFoundError:
         problem = "its profiles are not with the run"
-    except (UsageError, OSError) as error:
+    except OSError as error:
+        problem = f"its profiles cannot be read: {error.strerror or error}"
+    except UsageError as error:
         problem = str(error)
     directory = f"{DIRECTORY}/{record.trial}"
     overhead = tuple(_overhead(run, record)) if record.outcome == "recovered" else ()

@@ -22,7 +22,7 @@ from recoverybench.cells import Cell
 from recoverybench.errors import UsageError
 from recoverybench.records import Span, TrialRecord, Verification
 from recoverybench.results.migrations import v4
-from recoverybench.results.shapes import check_shape
+from recoverybench.results.shapes import LONGEST_S, check_shape, in_measure, is_time
 from recoverybench.vocabulary import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Quick:
     def record(self, line: bytes, where: str) -> TrialRecord | None:
         """The record in a line, of which only the types are checked; None: it is not taken."""
         values = self._values(line)
-        if values is None:
+        if values is None or not _in_measure(values):
             return None
         values["spans"] = KeptSpans(values["spans"], where)
         values["cell"] = _cell(_factors_of(values["cell"]))
@@ -159,6 +159,15 @@ version is not noticed.
 """
 
 
+def _in_measure(values: dict[str, Any]) -> bool:
+    """Whether the times in parts that are decoded as they are can be those of anything."""
+    return all(in_measure(one.after_s) for one in values["detection_evidence"]) and all(
+        in_measure(time)
+        for one in values["transitions"]
+        for time in (one.paused_s or 0.0, *one.phases.values())
+    )
+
+
 @lru_cache(maxsize=1024)
 def _cell(factors: tuple[Any, ...]) -> Cell:
     """One object for all trials of a cell."""
@@ -172,14 +181,21 @@ def quick() -> Quick:
 
     whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
     plain: dict[Any, Any] = {int: whole}
+    time = Annotated[float, msgspec.Meta(ge=-LONGEST_S, le=LONGEST_S)]
 
-    def of(hint: Any) -> Any:
-        """The hint, with what is `_STRICT` as structs, which allow no other field and lack none."""
+    def of(hint: Any, name: str = "") -> Any:
+        """The hint, with what is `_STRICT` as structs, which allow no other field and lack none.
+
+        Args:
+            hint: a type. name: of the field that it is the type of.
+        """
+        if hint is float and is_time(name):
+            return time
         if hint in plain:
             return plain[hint]
         if hint in _STRICT:
             hints = typing.get_type_hints(hint)
-            fields = [(f.name, of(hints[f.name])) for f in dataclasses.fields(hint)]
+            fields = [(f.name, of(hints[f.name], f.name)) for f in dataclasses.fields(hint)]
             plain[hint] = msgspec.defstruct(
                 hint.__name__, fields, forbid_unknown_fields=True, gc=False
             )
@@ -187,14 +203,14 @@ def quick() -> Quick:
         arguments = typing.get_args(hint)
         if not arguments or hint is Any:
             return hint
-        inner = tuple(a if a is Ellipsis else of(a) for a in arguments)
+        inner = tuple(a if a is Ellipsis else of(a, name) for a in arguments)
         origin = typing.get_origin(hint)
         return typing.Union[inner] if origin not in (tuple, list, dict) else origin[inner]  # noqa: UP007
 
     def version(number: int, missing: dict[str, Any]) -> Version:
         names = tuple(name for name in _NAMES if name not in missing)
         fields: list[tuple[str, Any]] = [("schema", typing.Literal[number])]
-        fields += [(n, msgspec.Raw if n == "spans" else of(hints[n])) for n in names]
+        fields += [(n, msgspec.Raw if n == "spans" else of(hints[n], n)) for n in names]
         line = msgspec.defstruct("Line", fields, forbid_unknown_fields=True, gc=False)
         return Version(msgspec.json.Decoder(line).decode, names, missing)
 

@@ -42,6 +42,23 @@ def check_shape(data: object, cls: type) -> None:
     _check_of(cls)(data)
 
 
+LONGEST_S = 1e9
+"""The longest time that anything is read with, before or after something: 31 years. No trial takes
+so long, and with a longer one nothing could be reckoned: its nanoseconds are no whole number of 64
+bits, and sums of it no number at all.
+"""
+
+
+def is_time(name: str) -> bool:
+    """Whether a field of that name holds seconds: a number, or an object of numbers."""
+    return name.endswith("_s") or name == "phases"
+
+
+def in_measure(value: float) -> bool:
+    """Whether a time is one that something can have taken."""
+    return -LONGEST_S <= value <= LONGEST_S
+
+
 DEEPEST = 32
 """Levels of free-form data: what nests deeper could exhaust the stack of whoever walks it."""
 
@@ -107,6 +124,26 @@ def _scalar_check(exact: frozenset[type], words: str) -> Check:
     return check
 
 
+def _time_check(inner: Check) -> Check:
+    """`inner`, and that a number, or each of an object of numbers, is the time of something."""
+
+    def check(value: Any) -> None:
+        inner(value)
+        measure(value)
+
+    def measure(value: Any) -> None:
+        if type(value) is dict:
+            for key, item in value.items():
+                try:
+                    measure(item)
+                except ShapeError as error:
+                    raise error.below(f".{key}") from None
+        elif type(value) in (int, float) and not in_measure(value):
+            raise _expected(value, f"the time of something, from -{LONGEST_S:g} to {LONGEST_S:g} s")
+
+    return check
+
+
 def _optional_check(arguments: tuple[Any, ...]) -> Check:
     inner = [_check_of(a) for a in arguments if a is not types.NoneType]
     if len(inner) != 1:
@@ -168,6 +205,9 @@ def _dataclass_check(cls: type) -> Check:
     fields = dataclasses.fields(cls)
     checks = {field.name: _check_of(hints[field.name]) for field in fields}
     exact = {name: (_scalars(hints[name]) or (frozenset(),))[0] for name in checks}
+    for name in filter(is_time, checks):
+        checks[name] = _time_check(checks[name])
+        exact[name] = frozenset({types.NoneType}) & exact[name]
 
     def check(value: Any) -> None:
         if type(value) is not dict:
