@@ -125,6 +125,7 @@ class Cluster:
         self.denied: set[str] = set()
         self.answers: list[tuple[str, str, Callable[[Any], bool]]] = []
         self.has_jobset = True
+        self.on_pod: Callable[[Object], None] | None = None
         self.watching = threading.Semaphore(0)
 
     # What a test sees and does
@@ -268,6 +269,7 @@ def _selected(item: Object, selector: str) -> bool:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     cluster: Cluster
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -418,6 +420,8 @@ class _Handler(BaseHTTPRequestHandler):
             made = cluster.add(path, copy.deepcopy(body))
             if made["kind"] == "JobSet":
                 cluster.make_pods(made)
+            elif made["kind"] == "Pod" and cluster.on_pod is not None:
+                cluster.on_pod(made)
             answer = copy.deepcopy(made)
         self.answer(201, answer)
 

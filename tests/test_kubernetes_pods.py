@@ -66,6 +66,11 @@ class Bench:
         self.launcher.announce(ADDRESS, workers)
         return [self.start(slot) for slot in range(workers)]
 
+    def seen(self, process: Process, name: str) -> None:
+        """End one pod and wait until that is seen: so is all that happened before it."""
+        self.server.end(name, 0)
+        assert readable(process)
+
     def pods(self) -> list[str]:
         return self.server.names("pods")
 
@@ -226,8 +231,7 @@ def test_signals_are_sent_to_what_runs(bench: Bench) -> None:
     processes = bench.begin()
     name = bench.pods()[1]
     bench.server.run(name)
-    bench.server.end(bench.pods()[0], 0)
-    assert readable(processes[0])  # the watch is past both by then
+    bench.seen(processes[0], bench.pods()[0])
     bench.launcher.signal(processes[1], signal.SIGSTOP)
     assert bench.sent.get(timeout=20) == (name, signal.SIGSTOP)
     bench.launcher.signal(processes[1], signal.SIGKILL)
@@ -245,6 +249,7 @@ def test_what_cannot_be_killed_is_deleted(bench: Bench, runs: bool) -> None:
     if runs:
         bench.refuses.set()
         bench.server.run(name)
+        bench.seen(processes[1], bench.pods()[1])
     bench.launcher.signal(processes[0], signal.SIGKILL)
     assert ended(bench, processes[0]) == Ended(None, None)
     assert name not in bench.pods()
@@ -252,6 +257,7 @@ def test_what_cannot_be_killed_is_deleted(bench: Bench, runs: bool) -> None:
 
 def test_the_same_grace_as_kubectl(bench: Bench) -> None:
     processes = bench.begin()
+    bench.seen(processes[2], bench.pods()[2])
     bench.launcher.delete_pod(processes[0], None)
     options = bench.server.bodies[-1]
     assert "gracePeriodSeconds" not in options
@@ -265,6 +271,7 @@ def test_an_eviction(bench: Bench) -> None:
     processes = bench.begin()
     name = bench.pods()[0]
     bench.server.run(name)
+    bench.seen(processes[1], bench.pods()[1])
     bench.launcher.evict_pod(processes[0])
     assert bench.server.calls[-1] == ("POST", f"{PODS}/{name}/eviction")
     bench.server.end(name, 143)
@@ -279,9 +286,7 @@ def test_a_drain_and_its_end(bench: Bench) -> None:
     for name in bench.pods()[:2]:
         bench.server.run(name, node="node-1")
     bench.server.run(bench.pods()[2], node="node-2")
-    bench.server.status(bench.pods()[2], phase="Running")
-    bench.server.end(bench.pods()[2], 0)
-    assert readable(processes[2])  # the watch has seen who is where
+    bench.seen(processes[2], bench.pods()[2])
     assert bench.launcher.on_node_of(processes[0]) == processes[:2]
     assert bench.launcher.drain_node(processes[0]) == 2
     assert bench.server.find("nodes", "node-1")["spec"]["unschedulable"] is True
