@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 KINDS = ("workloads", "faults", "strategies", "state-sources", "launchers", "suites", "patterns")
 
-NEEDING = ("faults", "strategies")
+NEEDING = ("faults", "strategies", "launchers")
 """Kinds whose parts may need something of the machine."""
 
 
@@ -35,7 +35,8 @@ def command(kind: str, topologies: tuple[str, ...], output: str) -> None:
     KIND is workloads, faults, strategies, state-sources, launchers, suites, or patterns, which
     read what a command prints.
 
-    Faults and strategies say what they need of the machine, and whether this one has it.
+    Faults, strategies and launchers say what they need of the machine, and whether this one has
+    it.
 
     Workloads come with the sizes of their presets: parameters, bytes of the state and of a
     checkpoint (without compression), rows of a batch. They are found out from shapes alone,

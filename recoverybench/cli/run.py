@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -98,7 +99,12 @@ def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--launcher",
     default="local",
     metavar="NAME",
-    help="How workers are started: local, ray, or kubernetes:FILE.toml.",
+    help="How workers are started: local, ray, ray:pack, or kubernetes:FILE.toml.",
+)
+@click.option(
+    "--ray-address",
+    metavar="HOST:PORT",
+    help="The cluster of --launcher ray; by default RAY_ADDRESS, or this machine's.",
 )
 @click.option(
     "--dry-run",
@@ -145,6 +151,8 @@ def command(suite: str | None, quiet: bool, strict: bool, output: str, **options
 
     out, overrides = options["out"], _overrides(options)
     begun = results.load(out) if options["resume"] and out is not None else None
+    if options["ray_address"] is not None:
+        os.environ["RAY_ADDRESS"] = options["ray_address"]
     if begun is not None and suite is None and overrides == Overrides():
         resolved = begun.info.suite
     else:

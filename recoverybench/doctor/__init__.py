@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recoverybench.doctor import hardware, rights, software
+from recoverybench.doctor import clusters, hardware, rights, software
 from recoverybench.doctor.check import Check, Examine
 
 __all__ = ["CHECKS", "Check", "Examine", "examine"]
@@ -35,6 +35,7 @@ CHECKS: tuple[tuple[str, Examine], ...] = (
     ("control groups", rights.control_groups),
     ("releases", software.releases),
     ("browser", software.browser),
+    ("ray", clusters.ray),
 )
 """Every check by its name, in the order in which they are shown."""
 

@@ -135,7 +135,7 @@ class Seats:
         those one on which nobody has sat.
         """
         node = self._planned.pop(slot, None)
-        if node is None or node in self._lost:
+        if node is None or node in self._lost or self._slices:
             node = self._choose(slot)
         if node is not None:
             self._at[slot] = self._taken[slot] = node

@@ -173,7 +173,8 @@ class Site:
 
     def _slices(self, nodes: Sequence[Node], platform: str) -> list[list[str]]:
         found = _ray_tpu.slices(nodes) if platform == "tpu" else {}
-        return [[host.id for host in hosts] for hosts in found.values()]
+        # One for the job, and one to come back on.
+        return [[host.id for host in hosts] for hosts in list(found.values())[:2]]
 
     def _too_few(self, count: int, needed: str, wanted: Wanted) -> UsageError:
         resource = _ray_tpu.RESOURCE.get(wanted.platform)
