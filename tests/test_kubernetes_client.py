@@ -249,6 +249,12 @@ def test_the_kubeconfig_is_used(
         made.rest_client.pool_manager.clear()
 
 
+def test_the_address_by_which_a_server_is_reached() -> None:
+    assert api.own_address("https://127.0.0.1:6443") == "127.0.0.1"
+    with pytest.raises(UsageError, match=r"expected a cluster that can be reached"):
+        api.own_address("https://no-such-host.invalid")
+
+
 # Watches
 
 

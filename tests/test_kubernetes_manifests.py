@@ -290,7 +290,7 @@ def test_what_the_file_may_not_hold(change: dict[str, Any], said: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("key", sorted(LEAST))
+@pytest.mark.parametrize("key", ["image", "mount", "namespace", "volume"])
 def test_what_the_file_must_hold(key: str) -> None:
     with pytest.raises(UsageError, match=rf"{key} is missing: expected"):
         settings.of({k: v for k, v in LEAST.items() if k != key}, "f.toml")

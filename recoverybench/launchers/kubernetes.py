@@ -7,12 +7,13 @@ that this machine and the pods see at the same path.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from recoverybench.errors import bad_value
 from recoverybench.launchers._kubernetes import preflight, preview, settings, shell
-from recoverybench.launchers._kubernetes.api import Api, connect
+from recoverybench.launchers._kubernetes.api import Api, connect, own_address
 from recoverybench.launchers._kubernetes.cluster import Cluster
 from recoverybench.launchers._kubernetes.pods import Pods
 from recoverybench.launchers.base import Wanted
@@ -90,6 +91,8 @@ def _settings(argument: str | None) -> settings.Settings:
 def _cluster(argument: str | None) -> Cluster:
     said = _settings(argument)
     connection, client = connect(said.context)
+    if not said.supervisor_address:
+        said = dataclasses.replace(said, supervisor_address=own_address(connection.server))
     api = Api(connection)
 
     def send(pod: str, number: int) -> None:

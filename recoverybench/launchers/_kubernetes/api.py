@@ -11,11 +11,12 @@ from __future__ import annotations
 import importlib
 import json
 import random
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from recoverybench.errors import HarnessError, UsageError, shorten
 
@@ -99,6 +100,23 @@ def connect(context: str | None) -> tuple[Connection, Any]:
         return found
 
     return Connection(configuration.host, made.rest_client.pool_manager, headers), made
+
+
+def own_address(server: str) -> str:
+    """The address of this machine by which it reaches a server; nothing is sent.
+
+    Raises:
+        UsageError: there is no way to it.
+    """
+    parts = urlsplit(server)
+    try:
+        where = socket.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(where[0], socket.SOCK_DGRAM) as way:
+            way.connect(where[4])
+            return str(way.getsockname()[0])
+    except OSError as error:
+        said = f"expected a cluster that can be reached: {server}: {error}"
+        raise UsageError(f"--launcher = 'kubernetes': {said}") from None
 
 
 class Api:

@@ -47,7 +47,7 @@ def documents(
         plan = JobPlan(
             name,
             size,
-            f"tcp://{settings.supervisor_address}:20000",
+            f"tcp://{settings.supervisor_address or 'SUPERVISOR'}:20000",
             f"{settings.mount}/results/example/logs/0000",
             {**variables, SECRET: ""},
             (SECRET,),

@@ -39,7 +39,8 @@ class Settings:
         image: with recoverybench in it. namespace: where everything is made.
         volume: name of the persistent volume claim that every pod mounts.
         mount: where, in the pods and on the machine that runs the supervisor.
-        supervisor_address: host name or address of this machine as pods reach it.
+        supervisor_address: host name or address of this machine as pods reach it; empty: the one
+            by which this machine reaches the API server.
         context: of the kubeconfig; None: its current one, or the pod that the supervisor runs in.
         service_account: of the pods. queue: Kueue's LocalQueue. priority_class: of the pods.
         image_pull_secret: name of a Secret, for a private registry.
@@ -56,7 +57,7 @@ class Settings:
     namespace: str
     volume: str
     mount: str
-    supervisor_address: str
+    supervisor_address: str = ""
     context: str | None = None
     service_account: str | None = None
     queue: str | None = None
@@ -124,7 +125,7 @@ def of(table: Mapping[str, Any], source: str) -> Settings:
     for key in table:
         if key not in _READERS:
             raise unknown_name(f"{source}: key", key, _READERS)
-    for key in ("image", "namespace", "volume", "mount", "supervisor_address"):
+    for key in ("image", "namespace", "volume", "mount"):
         if key not in table:
             raise UsageError(f"{source}: {key} is missing: expected {_ALLOWED[key]}")
     values = {
