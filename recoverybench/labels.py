@@ -327,11 +327,13 @@ def seconds(value: float | None, bound_s: float = 0.0) -> str:
     From one minute on it is written in minutes (``2 min 05 s``); None is `NONE`. One that is
     shorter than what clocks may be wrong by, `bound_s`, is only known to be below it: ``< 3 ms``.
     """
-    if value is None:
+    if value is None or not math.isfinite(value):
         return NONE
-    if value < bound_s:
+    if value < bound_s and bound_s > _SHORTEST_S:
         return f"< {seconds(_above(bound_s))}"
     size = abs(value)
+    if size >= 1e9:
+        return f"{value:.1e} s"
     if size < 0.0995:
         return f"{value * 1e3:.2g} ms" if size < 0.00995 else f"{value * 1e3:.0f} ms"
     if size < 0.995:
@@ -340,17 +342,21 @@ def seconds(value: float | None, bound_s: float = 0.0) -> str:
         return f"{value:.1f} s"
     if size < 59.5:
         return f"{value:.0f} s"
-    whole = round(value)
-    return f"{whole // 60} min {whole % 60:02d} s"
+    whole = round(size)
+    return f"{'-' if value < 0 else ''}{whole // 60} min {whole % 60:02d} s"
 
 
 def fixed(value: float | None, bound_s: float = 0.0) -> str:
     """Seconds for a column of numbers: two decimals (``0.58``), or `NONE`; `bound_s` as above."""
-    if value is None:
+    if value is None or not math.isfinite(value):
         return NONE
-    return (
-        f"{value:.2f}" if value >= bound_s else f"< {math.ceil(round(bound_s * 100, 6)) / 100:.2f}"
-    )
+    if value < bound_s and bound_s > _SHORTEST_S:
+        return f"< {math.ceil(round(bound_s * 100, 6)) / 100:.2f}"
+    return f"{value:.2f}"
+
+
+_SHORTEST_S: Final = 1e-9
+"""No clock is right to less: a bound of 0 is that of a machine's own clock."""
 
 
 def _above(bound_s: float) -> float:

@@ -56,7 +56,7 @@ RANKS = (
     ("plan", "analysis"),
     ("results", "profiles"),
     ("web",),
-    ("stats", "soaks", "damage", "reads", "blocks", "effects", "pieces"),
+    ("stats", "soaks", "damage", "reads", "blocks", "busy", "effects", "pieces"),
     ("report", "terminal", "trace", "board"),
     ("compare",),
     ("site",),

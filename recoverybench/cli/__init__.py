@@ -26,6 +26,7 @@ from recoverybench.errors import (
     RecoverybenchError,
     unknown_name,
 )
+from recoverybench.visible import clean
 
 VERBS = {
     "run": "Break training jobs, time their recovery, and report it.",
@@ -130,7 +131,7 @@ def _fail(message: str, code: int) -> int:
     """Say one line on stderr, with the traceback before it where that was asked for."""
     if os.environ.get(DEBUG_VARIABLE):
         traceback.print_exc()
-    click.echo(f"recoverybench: error: {' '.join(message.split())}", err=True)
+    click.echo(f"recoverybench: error: {clean(' '.join(message.split()))}", err=True)
     return code
 
 

@@ -10,6 +10,7 @@ import click
 from recoverybench.cli import VERBS
 from recoverybench.cli._options import echo_json
 from recoverybench.errors import EXIT_OK, EXIT_WRONG, bad_value
+from recoverybench.visible import clean
 
 FORMATS = ("text", "markdown", "json", "html")
 ENDINGS = {"txt": "text", "md": "markdown", "htm": "html", **{name: name for name in FORMATS}}
@@ -95,7 +96,7 @@ def command(
         click.echo(_text(found, chosen), nl=False)
     complaints = found.found(fail_on) if fail_on else []
     for line in complaints:
-        click.echo(f"recoverybench: {line}", err=True)
+        click.echo(f"recoverybench: {clean(line)}", err=True)
     return EXIT_WRONG if complaints else EXIT_OK
 
 

@@ -52,7 +52,7 @@ def command(results: Path, out: Path, url: str | None, output: str) -> int:
         progress.done()
     for one in (*done.skipped, *done.failed):
         line = clean(f"{one.name} is skipped: {one.reason}")
-        click.echo(f"recoverybench: {line}", err=True)
+        click.echo(f"recoverybench: {clean(line)}", err=True)
     if output == "json":
         echo_json(
             {

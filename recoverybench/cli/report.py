@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,7 +88,7 @@ def _free(folder: Path, name: str, option: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder}: cannot be made: {error.strerror}; use {option}") from None
-    name = name[:200]  # file systems end names at 255 bytes
+    name = os.fsencode(name)[:200].decode("utf-8", "ignore")  # file systems end names at 255 bytes
     names = (f"{name}-{number}.html" for number in itertools.count(2))
     paths = (folder / one for one in itertools.chain([f"{name}.html"], names))
     return next(path for path in paths if not path.exists() and not path.is_symlink())

@@ -8,6 +8,7 @@ import click
 
 from recoverybench.cli import VERBS
 from recoverybench.cli._options import run_path
+from recoverybench.visible import clean
 
 
 @click.command("trace", short_help=VERBS["trace"])
@@ -38,5 +39,7 @@ def command(run: Path, trial: str, out: Path | None) -> None:
     made = trace.trace_of(loaded, record)
     said = made["otherData"]["journals"]
     if said != "read":
-        click.echo(f"journals of trial {record.trial}: {said}; the record alone is shown", err=True)
+        click.echo(
+            f"journals of trial {record.trial}: {clean(said)}; the record alone is shown", err=True
+        )
     click.echo(str(trace.write(made, path)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from recoverybench.busy import busy_words
 from recoverybench.cells import Cell
 from recoverybench.labels import NONE, one_controller, shape_words, struck_words
 from recoverybench.report.rows import Row, mark_of
@@ -113,7 +114,7 @@ def basis(runs: Sequence[Run]) -> str:
 
 
 def notices(runs: Sequence[Run]) -> list[str]:
-    """What a reader must know before the numbers: runs cut off, simulated faults, lost lines."""
+    """What a reader must know before the numbers: runs cut off, busy machines, simulated faults."""
     lines = []
     for run in runs:
         info, name = run.info, run.info.run_id
@@ -122,6 +123,8 @@ def notices(runs: Sequence[Run]) -> list[str]:
             lines.append(
                 f"The run {name} is {info.status}: {run.jobs} of {planned} trials are here."
             )
+        if busy := busy_words(run):
+            lines.append(f"{name}: {busy}" if len(runs) > 1 else busy)
         if run.dropped:
             lines.append(f"In the run {name}, {run.dropped} half-written line(s) were dropped.")
         if simulated := sum(t.simulated for t in run.trials):

@@ -44,4 +44,6 @@ def _filled(trial: str) -> str:
 
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+    if len(names) <= _NAMED:
+        return shown
+    return f"{shown} and {len(names) - _NAMED} more, up to {names[-1]}"

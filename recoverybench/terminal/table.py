@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from recoverybench.blocks import design_lines, open_ended
+from recoverybench.busy import busy_words
 from recoverybench.cells import Cell
 from recoverybench.labels import (
     FACTOR_NAMES,
@@ -87,6 +88,8 @@ def run_table(run: Run, console: Console) -> None:
         console.print(line)
     for said in design_lines(run.info, run.trials):
         console.print(plain(said, "dim"))
+    if busy := busy_words(run):
+        console.print(plain(busy, "yellow"))
     console.print()
     console.print(plain("median seconds of each phase", "dim"))
     console.print(_phases(names, summaries, console.width))
