@@ -214,6 +214,27 @@ def test_a_replacement_has_the_name_and_place_of_what_it_replaces() -> None:
     check(pod)
 
 
+def test_several_slices_are_joined_and_one_is_not() -> None:
+    def variables(container: dict[str, Any]) -> dict[str, Any]:
+        found = {e["name"]: e.get("value", "by index") for e in container["env"]}
+        return {k: v for k, v in found.items() if k.startswith("MEGASCALE_")}
+
+    def of_set(workers: int, said: Settings) -> dict[str, Any]:
+        group = manifests.jobset(plan(workers), said)["spec"]["replicatedJobs"][0]
+        spec: dict[str, Any] = group["template"]["spec"]["template"]["spec"]
+        return variables(spec["containers"][0])
+
+    joined = {
+        "MEGASCALE_COORDINATOR_ADDRESS": "rb-1234abcd-0-w-0-0.rb-1234abcd-0",
+        "MEGASCALE_NUM_SLICES": "2",
+    }
+    assert of_set(8, made(**TPU)) == {**joined, "MEGASCALE_SLICE_ID": "by index"}
+    again = manifests.pod(plan(8), made(**TPU), 6, 1, owner=None)["spec"]["containers"][0]
+    assert variables(again) == {**joined, "MEGASCALE_SLICE_ID": "1"}
+    assert of_set(4, made(**TPU)) == {}
+    assert of_set(8, made()) == {}
+
+
 def test_a_coordination_service_needs_no_tpu() -> None:
     pod = manifests.pod(plan(8), made(**TPU), 1002, 0, owner=None)
     assert "nodeSelector" not in pod["spec"]

@@ -181,7 +181,7 @@ def load_suite(
         name_or_path: the `SUITE` argument.
         overrides: what the command line says.
         device_limit: devices that a job may have; default: what this machine has on CPU, and
-            no limit where workers run on others.
+            no limit on another platform or where workers run on other machines.
         launcher: how workers are started.
 
     Raises:
@@ -193,7 +193,7 @@ def load_suite(
     limit = device_limit
     if limit is None:
         far = launchers.reach_of(launcher) == "network"
-        limit = launchers.ANY_NUMBER if far else machine.device_limit("cpu")
+        limit = launchers.ANY_NUMBER if far else machine.device_limit(machine.platform_name())
     return _resolve(document, overrides or Overrides(), shown, path, limit, launcher)
 
 

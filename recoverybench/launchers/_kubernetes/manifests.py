@@ -44,6 +44,8 @@ GROUP: Final = "w"
 FIRST_SERVICE: Final = 1000
 """Slots from here on are coordination services (`job.services`), which need no TPU."""
 
+_SLICE: Final = "MEGASCALE_SLICE_ID"
+
 CONTAINER: Final = "worker"
 PID_FILE: Final = "/tmp/recoverybench.pid"
 
@@ -148,7 +150,9 @@ def pod(
         _, hosts = settings.groups(plan.workers)
         spec["hostname"] = host_name(plan.name, slot, hosts)
         if settings.accelerator is not None:
+            place = {"name": _SLICE, "value": str(slot // hosts)}
             spec["containers"][0]["env"] += _tpu_place(plan, slot, hosts)
+            spec["containers"][0]["env"] += _slices(plan, settings, place)
     else:
         spec["hostname"] = pod_name(plan.name, slot, attempt)
     spec["subdomain"] = plan.name
@@ -271,6 +275,8 @@ def _pod_spec(
             _annotation("RECOVERYBENCH_SLICE", JOB_INDEX),
             _annotation("RECOVERYBENCH_HOST", COMPLETION_INDEX),
         ]
+        if settings.accelerator is not None:
+            environment += _slices(plan, settings, _annotation(_SLICE, JOB_INDEX))
     container: Manifest = {
         "name": CONTAINER,
         "image": settings.image,
@@ -314,6 +320,22 @@ def _tpu_place(plan: JobPlan, slot: int, hosts: int) -> list[Manifest]:
     return [
         {"name": "TPU_WORKER_ID", "value": str(slot % hosts)},
         {"name": "TPU_WORKER_HOSTNAMES", "value": ",".join(names)},
+    ]
+
+
+def _slices(plan: JobPlan, settings: Settings, place: Manifest) -> list[Manifest]:
+    """What joins several slices over the network between them; nothing for a single one.
+
+    Source: the variables that `jax._src.clusters.cloud_tpu_cluster` and libtpu read.
+    """
+    slices, hosts = settings.groups(plan.workers)
+    if slices == 1:
+        return []
+    first = f"{host_name(plan.name, 0, hosts)}.{plan.name}"
+    return [
+        {"name": "MEGASCALE_COORDINATOR_ADDRESS", "value": first},
+        {"name": "MEGASCALE_NUM_SLICES", "value": str(slices)},
+        place,
     ]
 
 
