@@ -16,9 +16,12 @@ import pytest
 
 from recoverybench.wire.handshake import SECRET_VARIABLE
 from tests.conftest import REPOSITORY
+from tests.loopback import SECRET_FILE
 from tests.real_support import Command, lines_of, only, suite_text
 
 KILLED = {"strategy": ["elastic"]}
+DECOY = "0" * 64
+"""A secret in the environment of the command itself, which must not be the run's."""
 
 
 @pytest.fixture
@@ -33,7 +36,7 @@ def elsewhere(command: Command, tmp_path: Path) -> Command:
         "[recoverybench.launchers]\nloopback = tests.loopback\nharsh = tests.harsh\n"
     )
     path = os.pathsep.join([str(REPOSITORY), str(package.parent)])
-    more = {"PYTHONPATH": path, SECRET_VARIABLE: "0" * 64}
+    more = {"PYTHONPATH": path, SECRET_VARIABLE: DECOY, SECRET_FILE: str(tmp_path / "secret")}
     return dataclasses.replace(command, environment={**command.environment, **more})
 
 
@@ -43,12 +46,15 @@ def events(directory: Path, name: str) -> list[dict[str, Any]]:
 
 
 def check_no_secret(directory: Path) -> None:
-    """Nothing that a run leaves has anything of the secret's form but digests that are named so."""
+    """Nothing that a run leaves has its secret in it, in text or as bytes."""
+    secret = (directory / "secret").read_text()
+    assert len(secret) == 64 and secret != DECOY
     for path in directory.rglob("*"):
-        if path.is_file() and path.name not in ("recorded", "strangers.txt"):
+        if path.is_file() and path != directory / "secret":
             content = path.read_bytes()
+            assert secret.encode() not in content and bytes.fromhex(secret) not in content, path
             assert SECRET_VARIABLE.encode() not in content, path
-            assert b"0" * 64 not in content, path
+            assert DECOY.encode() not in content, path
 
 
 def test_a_job_over_tcp_is_as_one_on_this_host(elsewhere: Command, tmp_path: Path) -> None:
