@@ -33,8 +33,6 @@ LACKS = {
 _START_S: Final = 150.0
 """How long a fork server may take for its first worker, its imports included."""
 
-_LOSE_S: Final = 10.0
-
 _site: Site | None = None
 
 
