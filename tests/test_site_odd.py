@@ -79,7 +79,7 @@ def test_what_may_not_be_read_is_skipped(
     ]
 
 
-ODD = (-1.0, 5e-324, 1e308, 0.0, 1e-320, -1e308)
+ODD = (-1.0, 5e-324, 1e9, 0.0, 1e-320, -1e9)
 
 
 @pytest.mark.parametrize("first", ODD)
@@ -89,6 +89,15 @@ def test_times_that_are_none_break_no_site(tmp_path: Path, first: float, second:
         put(tmp_path / "r", odd(release(day, f"0.{day}", 1.0), time))
     done = publish(tmp_path / "r", tmp_path / "s")
     assert (done.comparisons, done.skipped, done.failed) == (1, (), ())
+
+
+def test_a_time_that_cannot_be_read_skips_its_run(tmp_path: Path) -> None:
+    put(tmp_path / "r", release(0, "0.0", 1.0))
+    put(tmp_path / "r", odd(release(1, "0.1", 1.0), 1e308))
+    put(tmp_path / "r", odd(release(2, "0.2", 1.0), 1.0, deadline_s=1e308))
+    done = publish(tmp_path / "r", tmp_path / "s")
+    assert [one.name for one in done.skipped] == ["quick-001", "quick-002"]
+    assert done.runs == 1
 
 
 def odd(run: Run, time_s: float, deadline_s: float = 60.0) -> Run:
@@ -109,7 +118,7 @@ def odd(run: Run, time_s: float, deadline_s: float = 60.0) -> Run:
     return dataclasses.replace(run, info=info, trials=(first, *trials, late))
 
 
-@pytest.mark.parametrize("deadline_s", [-1.0, 0.0, 1e308, 5e-324])
+@pytest.mark.parametrize("deadline_s", [-1.0, 0.0, 1e9, 5e-324])
 def test_a_deadline_that_is_none_breaks_no_site(tmp_path: Path, deadline_s: float) -> None:
     for day in range(2):
         put(tmp_path / "r", odd(release(day, f"0.{day}", 1.0), 1.0, deadline_s))
