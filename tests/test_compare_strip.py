@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import random
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from recoverybench.compare.order import GROUPS, gravest_first, grouped, worst_fi
 from recoverybench.compare.page import to_html
 from recoverybench.compare.strip import strip, thinned_words
 from recoverybench.compare.swarm import MOST_DOTS, stacked, thinned
+from recoverybench.stats import Interval
 from tests.sample_run import timed_out_trial
 from tests.test_compare import CELLS, compared, side, trials, with_outcome
 
@@ -297,3 +299,79 @@ def test_a_page_of_300_cells_is_small() -> None:
     text = to_html(dataclasses.replace(found, cells=tuple(cells)))
     assert text.count("<circle") >= 300 * 100
     assert len(text.encode()) <= 5_000_000
+
+
+def test_what_lies_beyond_the_axis_is_an_arrow_and_open_ends_are_open() -> None:
+    cells = compared(side(trials(10)), side(trials(10, 1.2, seed=1), "new")).cells
+    row = cells[0].rows[0]
+    assert row.effect is not None
+    made = []
+    for ratio, low, high, confidence in [
+        (50.0, 40.0, math.inf, 0.96),
+        (0.001, 0.0, 0.01, 0.96),
+        (1.0, 0.0, math.inf, 0.96),
+        (2.0, 0.5, 9.0, 0.9),
+        (0.0, 0.0, 0.0, 0.96),
+    ]:
+        interval = Interval(low, high, confidence)
+        effect = dataclasses.replace(row.effect, ratio=ratio, interval=interval)
+        rows = (dataclasses.replace(row, effect=effect), *cells[0].rows[1:])
+        made.append(dataclasses.replace(cells[0], rows=rows))
+    none = dataclasses.replace(row, effect=dataclasses.replace(row.effect, ratio=None))
+    made.append(dataclasses.replace(cells[0], rows=(none,)))
+    made.append(dataclasses.replace(cells[0], rows=(dataclasses.replace(row, effect=None),)))
+    found = forest(made, 0.1)
+    assert found is not None
+    assert [line.arrow for line in found.lines] == [1, -1, 0, 0, -1, 0, 0]
+    assert [line.dot is None for line in found.lines] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert [line.beyond for line in found.lines[:3]] == [(False, True), (True, False), (True, True)]
+    assert found.lines[3].ends is None  # 90 % are not 95
+    assert all(3 <= at <= 97 for line in found.lines for at in (line.ends or ()))
+    whole = compared(side(trials(10)), side(trials(10, 1.2, seed=1), "new"))
+    text = to_html(dataclasses.replace(whole, cells=tuple(made)))
+    assert text.count('class="beyond"') >= 6
+
+
+def test_an_interval_without_an_end_is_an_arrow() -> None:
+    late = drawn(of(*[1.0 + i / 10 for i in range(8)], censored=4), of(1.0, 2.0))
+    whole = drawn(of(*[1.0 + i / 10 for i in range(8)]), of(1.0))
+    ends = [sum(path.get("class") == "open" for path in one.iter("path")) for one in (late, whole)]
+    assert ends == [1, 0]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.floats(0, 1e18)), st.floats(0, 1e18), st.floats(0, math.inf)
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.floats(0.01, 2.0),
+)
+def test_a_forest_of_any_ratios_is_drawn(
+    values: list[tuple[float | None, float, float]], margin: float
+) -> None:
+    cell = MIXED.cells[0]
+    row = cell.rows[0]
+    assert row.effect is not None
+    cells = []
+    for ratio, low, high in values:
+        interval = Interval(min(low, high), max(low, high), 0.96)
+        effect = dataclasses.replace(row.effect, ratio=ratio, interval=interval)
+        cells.append(dataclasses.replace(cell, rows=(dataclasses.replace(row, effect=effect),)))
+    found = forest(cells, margin)
+    assert (found is None) == (not any(ratio for ratio, _, _ in values))
+    if found is not None:
+        places = [line.dot for line in found.lines if line.dot is not None]
+        places += [at for line in found.lines for at in (line.ends or ())]
+        assert all(3 <= at <= 97 for at in places)
+        assert all(b[0] - a[0] >= 10 for a, b in itertools.pairwise(found.ticks))

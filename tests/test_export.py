@@ -165,11 +165,15 @@ def test_the_verb(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert code == 0 and len(read_csv(out)) == 5
     code, out, _ = call(capsys, *runs, "--format", "json")
     assert code == 0 and len(json.loads(out)) == 5
-    for name in ("a/t.csv", "t.json", "t.parquet", "t.xyz"):
+    for name in ("a/t.csv", "t.json", "t.parquet", "t"):
         code, out, err = call(capsys, *runs, "-o", str(tmp_path / name))
         assert (code, out, err) == (0, f"{tmp_path / name}\n", "")
-    assert read_csv((tmp_path / "t.xyz").read_text()).shape[0] == 5
+    assert read_csv((tmp_path / "t").read_text()).shape[0] == 5
     assert pd.read_parquet(tmp_path / "t.parquet").shape[0] == 5
+    code, out, err = call(capsys, *runs, "-o", str(tmp_path / "t.xlsx"))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "expected a name that ends in .csv, .json, .parquet, or --format" in err
+    assert not (tmp_path / "t.xlsx").exists()
 
 
 def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

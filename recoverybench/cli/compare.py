@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from recoverybench.cli import VERBS
-from recoverybench.cli._options import echo_json
+from recoverybench.cli._options import echo_json, format_of
 from recoverybench.errors import EXIT_OK, EXIT_WRONG, bad_value
 from recoverybench.visible import clean
 
@@ -53,7 +53,7 @@ ENDINGS = {"txt": "text", "md": "markdown", "htm": "html", **{name: name for nam
     "output",
     type=click.Choice(FORMATS),
     help="text for people, markdown for a pull request, json for programs, html for a browser. By "
-    "default what the name of FILE ends in (.md, .json, .html …), or text.",
+    "default what the name of FILE ends in (.md, .json, .html …); text where it has no ending.",
 )
 def command(
     base: str,
@@ -72,10 +72,10 @@ def command(
     """
     from recoverybench.cli.report import write_text_new
     from recoverybench.compare import compare
+    from recoverybench.compare.words import cannot_fail
     from recoverybench.plan.trials import read_precision
 
-    ending = "" if out is None else out.suffix.removeprefix(".").lower()
-    chosen = output or ENDINGS.get(ending, "text")
+    chosen = output or format_of(out, ENDINGS, "text")
     found = compare(
         base,
         new,
@@ -95,7 +95,8 @@ def command(
     else:
         click.echo(_text(found, chosen), nl=False)
     complaints = found.found(fail_on) if fail_on else []
-    for line in complaints:
+    said = [] if complaints or fail_on in (None, "divergence") else [cannot_fail(found)]
+    for line in filter(None, (*complaints, *said)):
         click.echo(f"recoverybench: {clean(line)}", err=True)
     return EXIT_WRONG if complaints else EXIT_OK
 

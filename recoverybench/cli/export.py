@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from recoverybench.cli import VERBS
-from recoverybench.cli._options import run_path
+from recoverybench.cli._options import format_of, run_path
 
 TABLES = ("csv", "json", "parquet")
 BOARD = "tensorboard"
@@ -26,8 +26,8 @@ NEEDS = {
     "--format",
     "output",
     type=click.Choice([*TABLES, BOARD]),
-    help="By default what the name of PATH ends in, or csv. parquet needs the package pyarrow: "
-    "recoverybench[parquet]; tensorboard needs recoverybench[tensorboard].",
+    help="By default what the name of PATH ends in; csv where it has no ending. parquet needs "
+    "the package pyarrow: recoverybench[parquet]; tensorboard needs recoverybench[tensorboard].",
 )
 @click.option(
     "-o",
@@ -48,8 +48,7 @@ def command(runs: tuple[Path, ...], output: str | None, out: Path | None) -> Non
     from recoverybench.results import export, store
     from recoverybench.results.distinct import check_distinct
 
-    ending = "" if out is None else out.suffix.removeprefix(".").lower()
-    chosen = output or (ending if ending in TABLES else "csv")
+    chosen = output or format_of(out, {name: name for name in TABLES}, "csv")
     if out is None and chosen in NEEDS:
         raise bad_value("--out", None, NEEDS[chosen])
     paths = [run_path(path) for path in runs]

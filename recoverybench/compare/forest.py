@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from recoverybench.compare.model import CellComparison
+from recoverybench.compare.words import shown_interval
 
 _TICKS: Final = (0.1, 0.2, 0.33, 0.5, 0.67, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
 _WIDEST: Final = 12.0
@@ -26,12 +27,15 @@ class Line:
     """One cell.
 
     Attributes:
-        cell: what it is. dot: where its ratio is; None: there is none.
-        ends: of the interval, likewise. beyond: which of them lie beyond the axis.
+        cell: what it is. dot: where its ratio is; None: there is none, or it lies beyond.
+        arrow: 1 where it lies beyond the axis' end, -1 beyond its start, else 0.
+        ends: of the interval; None: there is none of 95 %. beyond: which of them lie beyond the
+            axis, or are open.
     """
 
     cell: CellComparison
     dot: float | None
+    arrow: int
     ends: tuple[float, float] | None
     beyond: tuple[bool, bool]
 
@@ -68,11 +72,13 @@ def forest(cells: Sequence[CellComparison], margin: float) -> Forest | None:
     for cell in cells:
         found = cell.rows[0].effect
         ratio = found.ratio if found is not None else None
-        interval = found.interval if found is not None else None
+        interval = shown_interval(cell.rows[0])
+        arrow = 0 if ratio is None else (ratio > high) - (ratio < low)
         lines.append(
             Line(
                 cell,
-                x(ratio) if ratio is not None else None,
+                x(ratio) if ratio is not None and not arrow else None,
+                arrow,
                 (x(interval.low), x(interval.high)) if interval is not None else None,
                 (interval.low < low, interval.high > high) if interval else (False, False),
             )
@@ -92,7 +98,8 @@ def _reach(cells: Sequence[CellComparison], margin: float) -> float | None:
             continue
         ratios += found.ratio is not None and found.ratio > 0
         values += [found.ratio] if found.ratio else []
-        values += [found.interval.low, found.interval.high] if found.interval else []
+        interval = shown_interval(cell.rows[0])
+        values += [interval.low, interval.high] if interval else []
     if not ratios:
         return None
     widest = max(abs(math.log(v)) for v in values if v > 0 and math.isfinite(v))

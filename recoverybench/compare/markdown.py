@@ -34,13 +34,13 @@ def to_markdown(comparison: Comparison) -> str:
     if comparison.cells:
         lines += ["", *_summary(comparison)]
     for cell in comparison.cells:
-        lines += ["", *_details(cell)]
+        lines += ["", *_details(cell, comparison)]
     if comparison.not_compared:
         lines += ["", "**Not compared**", ""]
         lines += [f"- {_safe(one.label)}: {_safe(one.reason)}" for one in comparison.not_compared]
     for side in (comparison.base, comparison.new):
         lines += [f"- skipped {_safe(path)}: {_safe(reason)}" for path, reason in side.skipped]
-    if comparison.cells:
+    if comparison.tests:
         lines += ["", f"<sub>{_safe(words.basis(comparison))}</sub>"]
     return "\n".join(lines) + "\n"
 
@@ -65,7 +65,7 @@ def _summary(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _details(cell: CellComparison) -> list[str]:
+def _details(cell: CellComparison, comparison: Comparison) -> list[str]:
     lines = [
         f"<details><summary>{_html(cell.label)}: every phase</summary>",
         "",
@@ -84,7 +84,8 @@ def _details(cell: CellComparison) -> list[str]:
         verdict = _MARKS.get(row.verdict, row.verdict)
         shown = words.detectable_text(row)
         lines.append(f"| {' | '.join(map(_safe, columns))} | {verdict} | {_safe(shown)} |")
-    lines += ["", *(f"- {_safe(note)}" for note in cell.notes), "", "</details>"]
+    notes = filter(None, (words.undecided(cell, comparison), *cell.notes))
+    lines += ["", *(f"- {_safe(note)}" for note in notes), "", "</details>"]
     return lines
 
 

@@ -194,17 +194,22 @@ def _texts(row: _Side, top: float) -> str:
 
 def _median(row: _Side, axis: Axis, middle: float, end: float, room: float) -> str:
     """The bar at the median, behind the dots, and the line of its interval, below them."""
-    lines = []
+    lines, beyond = [], ""
     track = middle + room / 2 + _TRACK
     if row.interval is not None:
         ends = [_x(axis, v, end) for v in (row.interval.low, row.interval.high)]
         lines.append(f'x1="{ends[0]}" x2="{ends[1]}" y1="{track:.1f}" y2="{track:.1f}"')
+        if row.interval.high > _MOST_SECONDS:  # it has no end
+            beyond = (
+                f'<svg x="{ends[1]}" y="{track:.1f}" overflow="visible">'
+                '<path class="open" d="M0-4.5L7 0L0 4.5z"/></svg>'
+            )
     if row.median is not None:
         x, top = _x(axis, row.median, end), middle - room / 2 - 3
         lines.append(f'x1="{x}" x2="{x}" y1="{top:.1f}" y2="{track + 5:.1f}"')
     if not lines:
         return ""
-    return f'<g class="median">{"".join(f"<line {line}/>" for line in lines)}</g>'
+    return f'<g class="median">{"".join(f"<line {line}/>" for line in lines)}{beyond}</g>'
 
 
 def _triangles(row: _Side, middle: float, room: float) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 from recoverybench.compare.model import CellComparison, Comparison, Facts, OutcomeChange, Rate, Row
 from recoverybench.effects import ENOUGH
 from recoverybench.labels import NONE, outcome_name, phase_name, seconds
+from recoverybench.stats import Interval
 
 VERDICTS: Final = (
     "worse",
@@ -131,21 +132,28 @@ def median_text(row: Row, side: int) -> str:
 def ratio_text(row: Row) -> str:
     """New over base: ``1.21``."""
     found = row.effect
-    return NONE if found is None or found.ratio is None else f"{found.ratio:.2f}"
+    return NONE if found is None or found.ratio is None else _factor(found.ratio)
 
 
 def interval_text(row: Row) -> str:
     """The interval of the ratio: ``1.05 to 1.40``."""
-    found = row.effect
-    if found is None or found.interval is None:
+    interval = shown_interval(row)
+    if interval is None:
         return NONE
-    interval = found.interval
-    covers = "" if interval.confidence >= ENOUGH else f" ({100 * interval.confidence:.0f} %)"
-    return f"{_factor(interval.low)} to {_factor(interval.high)}{covers}"
+    return f"{_factor(interval.low)} to {_factor(interval.high)}"
+
+
+def shown_interval(row: Row) -> Interval | None:
+    """The interval of the ratio; None: too few trials for one of 95 %, or none at all."""
+    interval = row.effect.interval if row.effect is not None else None
+    return interval if interval is not None and interval.confidence >= ENOUGH else None
 
 
 def _factor(value: float) -> str:
-    return f"{value:.2f}" if math.isfinite(value) else "any"
+    """A ratio with two decimals where these are digits that count; infinite is "any"."""
+    if math.isinf(value):
+        return "any"
+    return f"{value:.2f}" if value == 0 or 0.01 <= value < 1000 else f"{value:.2g}"
 
 
 def p_text(p: float | None) -> str:
@@ -161,7 +169,70 @@ def detectable_text(row: Row) -> str:
         return NONE
     if row.detectable is None:
         return "nothing"
-    return f"+{100 * (row.detectable - 1):.0f} %"
+    if row.detectable < 10:
+        return f"+{100 * (row.detectable - 1):.0f} %"
+    return f"× {row.detectable:.0f}" if row.detectable < 1000 else f"× {row.detectable:.0e}"
+
+
+def undecided(cell: CellComparison, comparison: Comparison) -> str:
+    """Why a recovery time is inconclusive where its medians or its interval lie apart, as one
+    sentence; empty: it is not, or what is there says it.
+    """
+    row = cell.rows[0]
+    found = row.effect
+    if row.verdict != "inconclusive" or found is None or row.p_adjusted is None:
+        return ""
+    level = f"{comparison.alpha:g}"
+    if blind(row, comparison):
+        needed = _needed(comparison)
+        more = f"; from {needed} trials a side on it can" if needed else ""
+        return (
+            f"Inconclusive whatever the times are: {found.base_n} and {found.new_n} trials cannot "
+            f"give a p below {level} among {_tests(comparison.tests)}{more}."
+        )
+    interval = shown_interval(row)
+    if interval is not None and (interval.low > 1 or interval.high < 1):
+        return (
+            f"Inconclusive although the interval leaves 1 out: that is of this row alone, and p "
+            f"counts all {_tests(comparison.tests)} of the table; it is not below {level}."
+        )
+    return ""
+
+
+def blind(row: Row, comparison: Comparison) -> bool:
+    """Whether so few trials cannot give a corrected p below the level, whatever the times are."""
+    found = row.effect
+    return found is not None and found.least_p * comparison.tests >= comparison.alpha
+
+
+def _needed(comparison: Comparison) -> int | None:
+    """Trials a side from which a test of this table can be below its level."""
+    counts = (
+        n for n in range(2, 60) if 2 / math.comb(2 * n, n) < comparison.alpha / comparison.tests
+    )
+    return next(counts, None)
+
+
+def cannot_fail(comparison: Comparison) -> str:
+    """That no slowdown, however large, would be found, as one sentence; empty: one would."""
+    rows = [row for cell in comparison.cells for row in cell.rows if row.p_adjusted is not None]
+    timed = [row for row in rows if row.effect is not None]
+    if not comparison.cells:
+        return ""  # that nothing could be compared is said already
+    if not timed:
+        return "no times could be compared: only outcomes could have failed this"
+    if not all(blind(row, comparison) for row in timed):
+        return ""
+    needed = _needed(comparison)
+    more = f"; from {needed} trials a side on one can" if needed else ""
+    return (
+        "no slowdown, however large, could have failed this: with so few trials no p is below "
+        f"{comparison.alpha:g} among {_tests(comparison.tests)}{more}"
+    )
+
+
+def _tests(count: int) -> str:
+    return "1 test" if count == 1 else f"{count} tests"
 
 
 def rate_text(rate: Rate) -> str:
@@ -171,15 +242,18 @@ def rate_text(rate: Rate) -> str:
 
 
 def basis(comparison: Comparison) -> str:
-    """What the verdicts rest on, in two sentences."""
+    """What the verdicts rest on, in a few sentences; empty: nothing was tested."""
+    if not comparison.tests:
+        return ""
     margin = 100 * comparison.margin
     return (
-        f"Worse or better: the {comparison.tests} tests of this table together would say so "
+        f"Worse or better: the {_tests(comparison.tests)} of this table together would say so "
         f"falsely in at most {100 * comparison.alpha:.0f} of 100 comparisons in which nothing "
         f"has changed, and the medians differ by more than {margin:.0f} %. Same: the whole "
         f"{100 * comparison.confidence:.0f} % interval of the ratio lies within {margin:.0f} %. "
-        "Inconclusive is neither: more trials would tell. The last column is the smallest slowdown "
-        "that this many trials would show four times of five."
+        "Inconclusive is neither: more trials would tell. Would show is the smallest slowdown "
+        "that this many trials would show four times of five. An interval that few trials leave "
+        f"below {100 * comparison.confidence:.0f} % is not shown."
     )
 
 

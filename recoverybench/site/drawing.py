@@ -17,7 +17,13 @@ from markupsafe import Markup, escape
 
 from recoverybench.site.catalogue import Shown, Step
 from recoverybench.site.trends import Point, Trend
-from recoverybench.site.wording import conditions, median_text, point_text, step_text
+from recoverybench.site.wording import (
+    conditions,
+    median_text,
+    point_text,
+    shown_interval,
+    step_text,
+)
 from recoverybench.visible import clean
 
 _LEFT: Final = 50
@@ -30,6 +36,8 @@ _LETTER: Final = 6.4
 _NARROW: Final = (344, 190)
 _WIDE: Final = 980
 _HIGH: Final = 270
+_ONE: Final = 120
+"""Height where there is one point: it says no more than its number."""
 
 _LEAST: Final = 2.0
 """Ratio of the ends of an axis, at least: a change of 1 % is not to look like one of 50 %."""
@@ -45,6 +53,9 @@ _FACTORS: Final = (
     (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 6.5, 7, 8, 9),
 )
 """Of ticks within a decade: the first that gives enough of them."""
+
+_LABEL: Final = 13.0
+"""Height of the number beside a point."""
 
 LINES: Final = 5
 """Colours, and shapes, of lines; more lines begin again."""
@@ -104,6 +115,7 @@ def draw(shown: Shown, releases: Sequence[int], *, up: str = "", wide: bool = Fa
     parts += _gaps(frame, shown.trend)
     for number, line in enumerate(lines):
         parts += _line(frame, line, number % LINES)
+    parts += _newest(frame, lines)
     parts.append("</g>")
     seen: Counter[int] = Counter()
     for step in shown.changes:
@@ -142,6 +154,8 @@ def _frame(points: Sequence[Point], columns: dict[int, int], wide: bool) -> Fram
     if wide:
         width = max(_NARROW[0], min(_WIDE, 86 * len(columns)), 7 * len(columns))
         height = _HIGH
+    if len(points) < 2:
+        height = _ONE
     known = [v for point in points for v in _values(point) if v > 0]
     low, high = min(known, default=0.5), max(known, default=1.0)
     room = max(1.12, math.sqrt(_LEAST * low / high))
@@ -151,8 +165,9 @@ def _frame(points: Sequence[Point], columns: dict[int, int], wide: bool) -> Fram
 def _values(point: Point) -> list[float]:
     if point.recovery is None:
         return []
-    interval = point.recovery.interval
-    known = (point.recovery.median, point.recovery.bound, interval.low, interval.high)
+    interval = shown_interval(point.recovery)
+    ends = () if interval is None else (interval.low, interval.high)
+    known = (point.recovery.median, point.recovery.bound, *ends)
     return [*point.times, *(v for v in known if v is not None and math.isfinite(v))]
 
 
@@ -174,7 +189,7 @@ def _axes(frame: Frame, releases: Sequence[int], lines: Sequence[Sequence[Point]
     names = {p.release.at: p.release.name for line in lines for p in line}
     last_at = len(releases) - 1
     labels = []
-    for column in [0, last_at, *range(1, last_at)]:
+    for column in dict.fromkeys([last_at, 0, *range(last_at - 1, 0, -1)]):
         place = releases[column] if releases else None
         if place is None or place not in names:
             continue
@@ -221,12 +236,27 @@ def _line(frame: Frame, points: Sequence[Point], number: int) -> list[str]:
     )
     parts = [f'<path d="M{joined}" class="joined" stroke="{colour}"/>'] if len(known) > 1 else []
     parts += [_point(frame, point, number, colour) for point in points]
-    if known and frame.releases[known[-1].release.at] == len(frame.releases) - 1:
-        last = known[-1]
-        assert last.recovery is not None and last.recovery.median is not None
+    return parts
+
+
+def _newest(frame: Frame, lines: Sequence[Sequence[Point]]) -> list[str]:
+    """The number beside the newest point, and beside others of its release where there is room;
+    the newest line goes first.
+    """
+    newest = max((p.release.at for line in lines for p in line), default=-1)
+    parts: list[str] = []
+    taken: list[float] = []
+    for number, line in reversed(list(enumerate(lines))):
+        last = line[-1] if line else None
+        if last is None or last.release.at != newest or last.recovery is None:
+            continue
+        y = frame.y(last.recovery.median or last.recovery.bound or frame.low)
+        if any(abs(y - other) < _LABEL for other in taken):
+            continue
+        taken.append(y)
         parts.append(
-            f'<text x="{frame.x(last) + 9:.1f}" y="{frame.y(last.recovery.median) + 4:.1f}" '
-            f'class="latest" style="fill:{colour}">{escape(median_text(last.recovery))}</text>'
+            f'<text x="{frame.x(last) + 9:.1f}" y="{y + 4:.1f}" class="latest" '
+            f'style="fill:var(--run-{number % LINES})">{escape(median_text(last.recovery))}</text>'
         )
     return parts
 
@@ -240,12 +270,15 @@ def _point(frame: Frame, point: Point, number: int, colour: str) -> str:
         at = "".join(f"M{beside:.1f} {frame.y(value):.1f}h0" for value in dots)
         parts.append(f'<path d="{at}" class="dots"/>')
     if point.recovery is not None:
-        interval = point.recovery.interval
-        high = min(interval.high, frame.high)
-        parts.append(
-            f'<path d="M{x:.1f} {frame.y(interval.low):.1f}V{frame.y(high):.1f}" '
-            f'stroke="{colour}" class="interval"/>'
-        )
+        interval = shown_interval(point.recovery)
+        if interval is not None:
+            top = frame.y(min(interval.high, frame.high))
+            # One that has no end ends in an arrow.
+            open_end = "m-4 5l4 -5l4 5" if math.isinf(interval.high) else ""
+            parts.append(
+                f'<path d="M{x:.1f} {frame.y(interval.low):.1f}V{top:.1f}{open_end}" '
+                f'stroke="{colour}" class="interval"/>'
+            )
         median = point.recovery.median
         if median is not None:
             parts.append(f'<path d="{shape(number, x, frame.y(median), size)}" fill="{colour}"/>')

@@ -88,7 +88,7 @@ def index_page(catalogue: Catalogue) -> str:
                 "trends": _cards(shown),
                 "older": max(0, len(_columns(shown)) - RECENT),
             }
-            for name, shown in catalogue.workloads.items()
+            for name, shown in sorted(catalogue.workloads.items(), key=_newest_workload)
         ],
         recent=RECENT,
         runs=rows[:_RUNS],
@@ -112,6 +112,7 @@ def workload_page(catalogue: Catalogue, workload: str) -> str:
         answer=wording.latest(catalogue.releases[columns[-1]], shown),
         count=wording.cells_text(len(shown)),
         releases=len(columns),
+        all_releases=len(catalogue.releases),
         same={FACTOR_NAMES[f]: value for f, value in same.items() if f != "workload"},
         trends=[
             {
@@ -168,7 +169,7 @@ def _common(title: str, *scripts: str) -> dict[str, Any]:
 def _cards(shown: Sequence[Shown]) -> list[dict[str, Any]]:
     columns = _columns(shown)[-RECENT:]
     found = []
-    for one in shown:
+    for one in sorted(shown, key=_newest_first):
         points = [p for p in one.trend.points if p.release.at in set(columns)]
         found.append(
             {
@@ -179,6 +180,16 @@ def _cards(shown: Sequence[Shown]) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _newest_first(shown: Shown) -> tuple[int, int]:
+    """What was measured last comes first, and of those what was measured most often."""
+    points = shown.trend.points
+    return -points[-1].release.at, -len(points)
+
+
+def _newest_workload(item: tuple[str, Sequence[Shown]]) -> tuple[int, int]:
+    return min(map(_newest_first, item[1]))
 
 
 def _columns(shown: Iterable[Shown]) -> list[int]:

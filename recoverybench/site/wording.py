@@ -7,13 +7,14 @@ from typing import Any
 
 from recoverybench.cells import FACTORS
 from recoverybench.compare.key import Key
+from recoverybench.effects import ENOUGH
 from recoverybench.labels import FACTOR_NAMES, NONE, factor_value, seconds
 from recoverybench.site.catalogue import Catalogue, Change, Shown, Step
 from recoverybench.site.comparisons import Compared
 from recoverybench.site.releases import natural
 from recoverybench.site.trends import Point, Release, Trend
 from recoverybench.site.verdicts import BETTER, WORSE
-from recoverybench.stats import Survival
+from recoverybench.stats import Interval, Survival
 
 _NAMED = 2
 """Cells that the answer names; of more it gives the number."""
@@ -29,11 +30,16 @@ def median_text(recovery: Survival | None) -> str:
 
 
 def interval_text(recovery: Survival | None) -> str:
-    """Its interval: ``1.1 s to 1.4 s``."""
-    if recovery is None:
-        return NONE
-    low, high = recovery.interval.low, recovery.interval.high
-    return f"{_time(low)} to {_time(high)}"
+    """Its interval: ``1.1 s to 1.4 s``; none where too few trials give one of 95 %."""
+    found = shown_interval(recovery)
+    return NONE if found is None else f"{_time(found.low)} to {_time(found.high)}"
+
+
+def shown_interval(recovery: Survival | None) -> Interval | None:
+    """The interval of a median; None: too few trials for one of 95 %."""
+    if recovery is None or recovery.interval.confidence < ENOUGH:
+        return None
+    return recovery.interval
 
 
 def _time(value: float) -> str:
@@ -43,7 +49,7 @@ def _time(value: float) -> str:
 def point_text(point: Point) -> str:
     """A point on one line."""
     said = f"{point.release.name}: {median_text(point.recovery)}"
-    if point.recovery is not None:
+    if shown_interval(point.recovery) is not None:
         said += f" ({interval_text(point.recovery)})"
     return f"{said}, recovered {point.recovered} of {point.judged}"
 
@@ -114,16 +120,52 @@ def answer(catalogue: Catalogue) -> str:
     changes = catalogue.changes
     newest = max(one.pair.new.at for one in catalogue.compared)
     release = catalogue.releases[newest].name
+    steps = [s for one in catalogue.shown for s in one.steps if s.new.release.at == newest]
     if not changes:
-        return f"No cell got better or worse up to {release}, as far as the trials tell."
+        return _state(release, steps)
     at = changes[0].step.new.release.at
     last = _became([change for change in changes if change.step.new.release.at == at])
     if at == newest:
-        return f"In {release}, recovery got {last}."
+        return f"In {release}, recovery got {last}.{_doubt(steps)}"
     return (
-        f"No cell got better or worse in {release}, as far as its trials tell. The last change was "
-        f"in {catalogue.releases[at].name}: recovery got {last}."
+        f"{_state(release, steps)} The last change was in {catalogue.releases[at].name}: recovery "
+        f"got {last}."
     )
+
+
+def _state(release: str, steps: Sequence[Step]) -> str:
+    """What became of a release in which nothing is known to have changed."""
+    judged = [step.verdict.verdict for step in steps if step.verdict is not None]
+    same = judged.count("same")
+    if judged and same == len(judged):
+        every = "of the one cell" if same == 1 else f"of each of {cells_text(same)}"
+        return f"In {release}, the recovery time {every} that was compared is the same as before."
+    said = f"No cell is known to have become better or worse in {release}.{_doubt(steps)}"
+    return said + (f" {cells_text(same).capitalize()} {_are(same)} the same." if same else "")
+
+
+def _doubt(steps: Sequence[Step]) -> str:
+    """How many cells nothing is known of, as sentences that go on after another one."""
+    judged = [step.verdict.verdict for step in steps if step.verdict is not None]
+    said = ""
+    if count := judged.count("inconclusive"):
+        said += (
+            f" {count} of {cells_text(len(judged))} {_are(count)} inconclusive: too few trials to "
+            "show a change."
+        )
+    if count := sum(verdict.startswith("no ") for verdict in judged):
+        said += f" {count} of {cells_text(len(judged))} {_have(count)} no times to compare."
+    if count := len(steps) - len(judged):
+        said += f" {cells_text(count).capitalize()} could not be compared."
+    return said
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
 
 
 def _became(changes: Sequence[Change]) -> str:
@@ -163,12 +205,10 @@ def basis(catalogue: Catalogue) -> str:
     """What all of it rests on."""
     runs = [run for release in catalogue.releases for run in release.runs]
     trials = sum(run.trials for run in runs)
-    labelled = sum(release.labelled for release in catalogue.releases)
     said = f"{_count(len(runs), 'run')}, {_count(trials, 'trial')}"
-    if labelled:
-        said += f", {_count(labelled, 'release')}"
-    said += f", {_count(len(catalogue.shown), 'cell')}; {_count(len(catalogue.compared), 'pair')}"
-    said += " of neighbours compared"
+    said += f", {_count(len(catalogue.releases), 'release')}"
+    said += f", {_count(len(catalogue.shown), 'cell')}"
+    said += f"; {_count(len(catalogue.compared), 'comparison')} of neighbours"
     if catalogue.skipped:
         said += f"; {_count(len(catalogue.skipped), 'directory')} skipped"
     return said + "."
