@@ -431,13 +431,13 @@ def test_few_trials_say_that_they_are_few() -> None:
     assert row.effect.interval.confidence < 0.95
     assert words.interval_text(row) == NONE  # none of 95 % is to be had
     said = words.undecided(found.cells[0], found)
-    assert said.startswith("Inconclusive whatever the times are: 3 and 3 trials cannot give a p")
+    assert said.startswith("Inconclusive: 3 and 3 trials cannot give a p below 0.05")
     needed = int(re.findall(r"from (\d+) trials a side", said)[0])
     assert words.blind(row, found)
     more = compared(side(trials(needed)), side(trials(needed, 4.0), "new"))
     assert more.tests == found.tests and {cell.verdict for cell in more.cells} == {"worse"}
     for text in (in_terminal(found, 300), to_markdown(found), to_html(found)):
-        assert "Inconclusive whatever the times are" in text
+        assert "whatever the times are" in " ".join(text.split())
         assert "90 %" not in text
     assert words.undecided(more.cells[0], more) == ""
 

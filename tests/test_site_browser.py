@@ -148,7 +148,7 @@ def test_a_mark_leads_to_its_comparison(site: Path) -> None:
 
 def test_the_address_of_a_cell_leads_to_it(site: Path) -> None:
     with opened(at(site, "index.html"), ready="") as found:
-        found.page.locator(".card h3 a").nth(1).click()
+        found.page.locator(".card h3 a", has_text="restart").first.click()
         found.page.wait_for_url("**/workloads/transformer__tiny.html#cell-*")
         section = found.page.locator("section:target")
         assert section.locator("h2").inner_text() == "restart"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -144,6 +145,11 @@ def test_a_chart_of_one_point_is_low(tmp_path: Path) -> None:
     [two] = SVG.findall(publish(tmp_path / "r", tmp_path / "s").index.read_text())
     heights = [float(re.findall(r'height="(\d+)"', text)[0]) for text in (one, two)]
     assert heights[0] < heights[1]
+    for text in (one, two):
+        ticks = re.findall(r'y="([\d.]+)" text-anchor="end" class="tick"', text)
+        places = sorted(map(float, ticks))
+        assert len(places) >= 1
+        assert all(b - a >= 12 for a, b in itertools.pairwise(places))
 
 
 def test_a_point_says_no_interval_that_it_has_not() -> None:

@@ -187,8 +187,8 @@ def undecided(cell: CellComparison, comparison: Comparison) -> str:
         needed = _needed(comparison)
         more = f"; from {needed} trials a side on it can" if needed else ""
         return (
-            f"Inconclusive whatever the times are: {found.base_n} and {found.new_n} trials cannot "
-            f"give a p below {level} among {_tests(comparison.tests)}{more}."
+            f"Inconclusive: {found.base_n} and {found.new_n} trials cannot give a p below {level} "
+            f"among {_tests(comparison.tests)}, whatever the times are{more}."
         )
     interval = shown_interval(row)
     if interval is not None and (interval.low > 1 or interval.high < 1):
@@ -252,8 +252,8 @@ def basis(comparison: Comparison) -> str:
         f"has changed, and the medians differ by more than {margin:.0f} %. Same: the whole "
         f"{100 * comparison.confidence:.0f} % interval of the ratio lies within {margin:.0f} %. "
         "Inconclusive is neither: more trials would tell. Would show is the smallest slowdown "
-        "that this many trials would show four times of five. An interval that few trials leave "
-        f"below {100 * comparison.confidence:.0f} % is not shown."
+        "that this many trials would show four times of five, with this spread. An interval that "
+        f"few trials leave below {100 * comparison.confidence:.0f} % is not shown."
     )
 
 

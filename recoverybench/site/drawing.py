@@ -211,14 +211,18 @@ def _axes(frame: Frame, releases: Sequence[int], lines: Sequence[Sequence[Point]
 
 
 def _ticks(frame: Frame) -> list[float]:
-    """Two to six round values on the axis."""
+    """Two to six round values on the axis, whose numbers do not touch; the lowest is among them."""
     first, last = math.floor(math.log10(frame.low)), math.ceil(math.log10(frame.high))
     for factors in _FACTORS:
         values = [f * 10.0**n for n in range(first, last + 1) for f in factors]
         found = [value for value in values if frame.low * 1.03 <= value <= frame.high / 1.03]
         if len(found) >= 3:
             break
-    return found[:: math.ceil(len(found) / 6)]
+    kept: list[float] = []
+    for value in found[:: math.ceil(len(found) / 6)]:
+        if not kept or frame.y(kept[-1]) - frame.y(value) >= _LABEL:
+            kept.append(value)
+    return kept
 
 
 def _tick_text(tick: float) -> str:
