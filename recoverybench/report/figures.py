@@ -282,7 +282,7 @@ def _own(row: Row) -> tuple[str, str]:
     if trial is None or not trial.recovery_s:
         return "none recovered", ""
     part = (trial.unattributed_s or 0.0) / trial.recovery_s
-    return seconds(trial.recovery_s), f"{trial.trial}, {100 * part:.1f} % unattributed"
+    return seconds(trial.recovery_s), f"trial {trial.trial}, {100 * part:.1f} % unattributed"
 
 
 def _label(row: Row) -> str:
