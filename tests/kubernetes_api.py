@@ -107,7 +107,8 @@ class Cluster:
     Attributes:
         invalid: what schemas had against bodies. calls: (method, path) of every request.
         denied: rights that a review denies, as ``verb resource``.
-        pods_of_sets: a JobSet's pods are made at once.
+        on_pod: called with every pod that is made. on_stop: with the name of one that is deleted
+            or evicted, and the grace period that was asked for.
     """
 
     def __init__(self) -> None:
@@ -126,6 +127,7 @@ class Cluster:
         self.answers: list[tuple[str, str, Callable[[Any], bool]]] = []
         self.has_jobset = True
         self.on_pod: Callable[[Object], None] | None = None
+        self.on_stop: Callable[[str, int | None], None] | None = None
         self.watching = threading.Semaphore(0)
 
     # What a test sees and does
@@ -247,6 +249,13 @@ class Cluster:
                     pod |= {"metadata": metadata, "spec": spec}
                     self.add(f"/api/v1/namespaces/{namespace}/pods", pod)
                     self.status(pod["metadata"]["name"], phase="Pending")
+                    if self.on_pod is not None:
+                        self.on_pod(pod)
+
+    def stop(self, item: Object, grace_s: int | None) -> None:
+        """Tell the kubelet, if there is one."""
+        if item["kind"] == "Pod" and self.on_stop is not None:
+            self.on_stop(item["metadata"]["name"], grace_s)
 
     def collect(self, owner: str) -> None:
         """What the garbage collector does."""
@@ -431,6 +440,7 @@ class _Handler(BaseHTTPRequestHandler):
             if item is None:
                 self.refuse(404, "NotFound")
                 return
+            self.cluster.stop(item, None)
             item["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
             condition = {
                 "type": "DisruptionTarget",
@@ -449,6 +459,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.refuse(404, "NotFound")
                 return
             grace = (body or {}).get("gracePeriodSeconds")
+            cluster.stop(item, grace)
             if item["kind"] == "Pod" and grace != 0:
                 item["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
                 cluster._put(path, item, "MODIFIED")

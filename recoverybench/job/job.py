@@ -383,7 +383,7 @@ class Job(Roster):
         )
         needed = member.rank is not None or member in self._services.members
         if member.why in (None, "inject") and needed:
-            how = ended.signal or f"exit code {ended.code}"
+            how = ended.signal or "gone" if ended.code is None else f"exit code {ended.code}"
             mechanism, reason = "process_exit", ""
             if member.why is None:
                 mechanism, reason = last_words(member.process.log)
