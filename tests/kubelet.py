@@ -1,7 +1,7 @@
 """A cluster of one node that is this machine: pods are processes here, as their manifests say.
 
-``python -m tests.kubelet DIRECTORY ARGUMENTS`` runs ``recoverybench ARGUMENTS`` on it, keeps its own
-files in DIRECTORY, and ends with 99 where something was sent that no schema allows, or was left
+``python -m tests.kubelet DIRECTORY ARGUMENTS`` runs ``recoverybench ARGUMENTS`` on it, keeps its
+own files in DIRECTORY, and ends with 99 where something was sent that no schema allows, or was left
 behind.
 """
 
