@@ -335,3 +335,15 @@ def test_report_as_json(in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> Non
     path = run_dir(in_tmp / "a-run")
     assert cli.call(["report", str(path), "-o", "new.html", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["report"] == "new.html"
+
+
+def test_profiles_cannot_be_added_to_a_run_that_was_begun_without(
+    in_tmp: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said first, and not that the default suite has another number of trials."""
+    path = run_dir(in_tmp / "a-run")
+    before = sorted(p.name for p in path.iterdir())
+    assert cli.call(["run", "--resume", "--out", str(path), "--profile"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "--profile = True: expected a run that was begun with it" in err
+    assert sorted(p.name for p in path.iterdir()) == before

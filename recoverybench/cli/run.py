@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shlex
 import sys
@@ -33,7 +34,7 @@ FACTORS = {
     "watchdog": "no completed step for that long is a failure; off: no watchdog",
     "coordinator": "where the coordination service lives: worker0 or external",
     "compile-cache": "executable, persistent or off",
-    "watchdog-factor": "likewise, in steps of the job's own pace, as in 20",
+    "watchdog-factor": "as --watchdog, in steps of the job's own pace, as in 20",
     "replica-check": "when workers compare their copies of the state: off or save",
     "agreement": "whether workers that can rejoin keep agreeing on who is left: off or on",
     "restore-topology": "topology that the job comes back on, as in 2x1; same: as it was",
@@ -66,7 +67,7 @@ def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--env-python",
     multiple=True,
     metavar="PATH",
-    help="Likewise, an interpreter that is there already; may be repeated.",
+    help="An interpreter to run workers on that is there already; may be repeated.",
 )
 @click.option(
     "--command",
@@ -153,7 +154,11 @@ def command(suite: str | None, quiet: bool, strict: bool, output: str, **options
     begun = results.load(out) if options["resume"] and out is not None else None
     if options["ray_address"] is not None:
         os.environ["RAY_ADDRESS"] = options["ray_address"]
-    if begun is not None and suite is None and overrides == Overrides():
+    if begun is not None and out is not None and overrides.profile:
+        results.check_profile(begun.info.suite, out, "--profile")
+    # A run that was begun with profiles has them, whether it is said again or not.
+    asked = dataclasses.replace(overrides, profile=None) if begun is not None else overrides
+    if begun is not None and suite is None and asked == Overrides():
         resolved = begun.info.suite
     else:
         resolved = load_suite(suite or DEFAULT_SUITE, overrides, launcher=options["launcher"])
