@@ -355,7 +355,7 @@ def fixed(value: float | None, bound_s: float = 0.0) -> str:
     return f"{value:.2f}"
 
 
-_SHORTEST_S: Final = 1e-9
+_SHORTEST_S: Final = 1e-12
 """No clock is right to less: a bound of 0 is that of a machine's own clock."""
 
 
