@@ -184,8 +184,6 @@ def test_numbers_that_nobody_can_count_with(run: Path, field: str, number: str) 
     change_trial(run, lambda d: d.update({field: values.get(field, "HERE")}))
     text = (run / "trials.jsonl").read_text()
     (run / "trials.jsonl").write_text(text.replace('"HERE"', number))
-    if field in ("recovery_s", "spans") and number == "1" * 20:
-        return  # a float is that large
     try:
         spans = load(run).trials[1].spans
     except UsageError as error:
