@@ -394,19 +394,28 @@ def follow(progress: Progress) -> None:
     progress.note("half the budget is used")
 
 
-@pytest.mark.parametrize(
-    ("out", "quiet"), [(console(80), False), (terminal(), True)], ids=["no terminal", "quiet"]
-)
-def test_progress_is_silent_where_nobody_looks(out: Console, quiet: bool) -> None:
-    with Progress(3, quiet, console=out) as progress:
+@pytest.mark.parametrize("out", [console(80), terminal()], ids=["no terminal", "a terminal"])
+def test_quiet_progress_says_nothing(out: Console) -> None:
+    with Progress(3, quiet=True, console=out) as progress:
         follow(progress)
     assert printed(out) == ""
 
 
+def test_progress_in_a_log_is_a_line_a_trial() -> None:
+    clock, out = Clock(), console(40)
+    with Progress(3, console=out, clock=clock) as progress:
+        clock.now += 30
+        follow(progress)
+    first, *_, last = printed(out).splitlines()
+    assert first == "[1/3, 0:30, about 1:00 left]  0000  restart · kill  recovered  5.1 s"
+    assert last == "half the budget is used"
+    assert "\x1b" not in printed(out)
+
+
 def test_progress_goes_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
     with Progress(3) as progress:
-        follow(progress)
-    assert capfd.readouterr() == ("", "")
+        progress.note("a note")
+    assert capfd.readouterr() == ("", "a note\n")
 
 
 def test_progress_leaves_a_line_for_each_trial() -> None:

@@ -1,7 +1,7 @@
 """Progress of a run on stderr: cell, trial, phase, time elapsed and left.
 
 Rich's own thread redraws it a few times a second, from a few strings that the campaign
-sets; a campaign that is quiet, or whose stderr is no terminal, sets them for nobody.
+sets. Where stderr is no terminal (a log of continuous integration) there is a line a trial.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REFRESH_HZ = 4.0
 
 
 class Progress:
-    """A live display of a run, and nothing at all where nobody looks.
+    """A live display of a run on a terminal; elsewhere plain lines, each whole when it is written.
 
     Use it as a context manager: whatever happens inside, the terminal is as it was after it.
 
@@ -50,7 +50,8 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._console = console or Console(stderr=True)
-        self._shown = not quiet and self._console.is_terminal
+        self._quiet = quiet
+        self._lively = self._console.is_terminal
         self._total = total_trials
         self._most = "at most " if at_most else ""
         self._budget_s = budget_s
@@ -65,7 +66,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         self._started = self._clock()
-        if self._shown:
+        if self._lively and not self._quiet:
             self._live = Live(
                 get_renderable=self._render,
                 console=self._console,
@@ -106,8 +107,6 @@ class Progress:
         self._finished[record.trial.partition(".")[0]] = self._clock()
         self._recovered += record.outcome == "recovered"
         self._phase = ""
-        if not self._shown:
-            return
         good = record.outcome == "recovered"
         line = plain(f"{record.trial}  {record.cell.strategy} · {record.cell.fault}  ")
         line.append(outcome_name(record.outcome), "green" if good else "bold red")
@@ -115,12 +114,29 @@ class Progress:
             line.append(f"  {seconds(record.recovery_s)}")
         if record.error:
             line.append_text(plain(f"  {short_digests(record.error)}", "dim"))
-        self._console.print(line, overflow="ellipsis", no_wrap=True)
+        if not self._lively:
+            elapsed = _times(self._clock() - self._started, self.left_s())
+            line = plain(f"[{self._done()}, {elapsed}]  ").append_text(line)
+        self._say(line, cut=True)
 
     def note(self, text: str) -> None:
         """One line for people that stays above the display."""
-        if self._shown:
-            self._console.print(plain(text))
+        self._say(plain(text))
+
+    def _say(self, line: Text, *, cut: bool = False) -> None:
+        """A line that stays; a terminal has a width, at which it is cut or wrapped, a log none."""
+        if self._quiet:
+            return
+        if not self._lively:
+            self._console.print(line, soft_wrap=True)
+        elif cut:
+            self._console.print(line, overflow="ellipsis", no_wrap=True)
+        else:
+            self._console.print(line)
+
+    def _done(self) -> str:
+        done = len(self._finished)
+        return f"{done} trials" if self._most else f"{done}/{self._total}"
 
     def left_s(self) -> float | None:
         """Estimate of the seconds left, from the trials that ended; None before the first.
@@ -143,7 +159,7 @@ class Progress:
         head.add_row(
             self._spinner,
             ProgressBar(total=max(1, self._total), completed=done, width=24),
-            Text(f"{done}/{self._total}" if not self._most else f"{done} trials"),
+            Text(self._done()),
             Text(f"{self._recovered} recovered", style="dim"),
             Text(_times(self._clock() - self._started, self.left_s()), style="dim"),
         )
