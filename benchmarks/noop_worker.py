@@ -11,11 +11,13 @@ import time
 from pathlib import Path
 
 from recoverybench.journal_writer import Journal
-from recoverybench.protocol import Board, JobSpec, Place
+from recoverybench.protocol import JobSpec, Place, StepsTold
 from recoverybench.worker import parenthood
 from recoverybench.worker.channel import Channel
 
 STEP_S = 0.02
+ONE_MACHINE = 64
+"""Workers of whom a small machine can wake each so often; of more, each has longer steps."""
 
 
 def main() -> None:
@@ -25,7 +27,7 @@ def main() -> None:
     channel = Channel(sys.argv[1], slot, attempt)
     spec = JobSpec.of(channel.order())
     journal = Journal(Path(spec.journals) / f"{slot}.{attempt}.jsonl", slot, attempt)
-    board = Board(Path(spec.board), spec.most_workers)
+    board = channel.board(spec)
     called: list[bool] = []
     channel.on_rejoin = lambda: called.append(True)
     while True:
@@ -46,16 +48,17 @@ def main() -> None:
 def train(
     channel: Channel,
     journal: Journal,
-    board: Board,
+    board: StepsTold,
     spec: JobSpec,
     place: Place,
     called: list[bool],
 ) -> bool:
     """Whether it came to the last step; False: it was called back."""
+    step_s = STEP_S * max(1.0, spec.workers / ONE_MACHINE)
     for step in range(1, spec.steps + 1):
         t0 = time.monotonic_ns()
         board.begin(place.rank, step)
-        time.sleep(STEP_S)  # stands for the device
+        time.sleep(step_s)  # stands for the device
         board.complete(place.rank, step)
         journal.log("step", t0=t0, step=step)
         if step == 1:

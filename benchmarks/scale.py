@@ -1,14 +1,18 @@
-"""What the supervisor costs by the number of workers: `python benchmarks/scale.py [WORKERS...]`.
+"""What the supervisor costs by the number of workers.
+
+    python benchmarks/scale.py [--over tcp] [WORKERS...]
 
 One recovery of a job of so many workers whose steps do nothing (8, 16, 32, 64 by default): one is
 killed, and `elastic` brings the job back. Of the supervisor's own time, CPU seconds of its thread,
 it says how much a worker costs and how much an event: a message, a connection or an end of a
-process.
+process. ``--over tcp``: workers speak to it as from another machine, and say their steps by
+messages.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import secrets
 import tempfile
 import time
 from dataclasses import dataclass
@@ -19,9 +23,11 @@ from recoverybench.faults.kill import Kill
 from recoverybench.job.job import Job
 from recoverybench.job.watchdog import Limit
 from recoverybench.journal_writer import Journal
+from recoverybench.launchers.base import Reach
 from recoverybench.launchers.local import Local
 from recoverybench.protocol import JobSpec
 from recoverybench.strategies.elastic import Elastic
+from recoverybench.wire.handshake import SECRET_BYTES, SECRET_VARIABLE
 
 WORKERS = (8, 16, 32, 64)
 STEPS = 100
@@ -53,25 +59,33 @@ class Idle(Local):
 
     module = Path(__file__).with_name("noop_worker.py")
 
+    def __init__(self, reach: Reach, log: Path) -> None:
+        secret = secrets.token_hex(SECRET_BYTES)
+        super().__init__({**worker_environment("cpu"), SECRET_VARIABLE: secret}, log)
+        self.reach = reach
+
     def command(self) -> list[str]:
         """What runs a worker, before its own arguments."""
         return [self.python, str(self.module)]
 
 
-def measured(workers: int) -> Cost:
+def measured(workers: int, reach: Reach = "host") -> Cost:
     """One job of so many workers.
+
+    Args:
+        reach: ``network``: over TCP.
 
     Raises:
         RuntimeError: it did not come back.
     """
     with tempfile.TemporaryDirectory() as place:
-        return _measured(workers, Path(place))
+        return _measured(workers, Path(place), reach)
 
 
-def _measured(workers: int, place: Path) -> Cost:
+def _measured(workers: int, place: Path, reach: Reach) -> Cost:
     for name in ("logs", "journals", "checkpoints", "local"):
         (place / name).mkdir()
-    launcher = Idle(worker_environment("cpu"), place / "launcher.log")
+    launcher = Idle(reach, place / "launcher.log")
     written = place / "journals" / "supervisor.0.jsonl"
     journal = Journal(written, None, 0)
     began = time.thread_time()
@@ -170,9 +184,13 @@ def spec_of(workers: int, place: Path) -> JobSpec:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("workers", nargs="*", type=int, default=WORKERS)
+    parser.add_argument("--over", choices=("unix", "tcp"), default="unix")
+    asked = parser.parse_args()
     print("workers  events   CPU ms   per worker per event  wall s  whole: events, CPU ms, journal")
-    for workers in map(int, sys.argv[1:] or WORKERS):
-        cost = measured(workers)
+    for workers in asked.workers:
+        cost = measured(workers, "network" if asked.over == "tcp" else "host")
         print(
             f"{cost.workers:7d} {cost.events:7d} {1e3 * cost.cpu_s:8.1f} "
             f"{1e3 * cost.cpu_s / cost.workers:8.3f} ms {1e6 * cost.cpu_s / cost.events:7.0f} us "
