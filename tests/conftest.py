@@ -1,9 +1,10 @@
-"""What several tests need."""
+"""What several tests need, and which of them may run beside each other."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,3 +24,11 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 def repository() -> Path:
     """The root of the checkout."""
     return REPOSITORY
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Where there are several processes, how tests are shared out; see `tests.sharing`."""
+    from tests.sharing import Sharing
+
+    return Sharing(config, log)
