@@ -7,6 +7,7 @@ import io
 import json
 import random
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -520,6 +521,15 @@ def test_a_machine_may_be_described_by_anything() -> None:
     assert len(found.cells) == 3
     other = compared(side(trials(3), machine=odd), side(trials(3, seed=1), "new"))
     assert not other.cells and '{"": ""}' in other.not_compared[0].reason
+
+
+def test_a_copy_of_a_run_does_not_count_twice(tmp_path: Path) -> None:
+    written(tmp_path / "results", trials(3), "one")
+    shutil.copytree(tmp_path / "results/one", tmp_path / "results/two")
+    found = read_side(str(tmp_path / "results"), "BASE", tmp_path)
+    assert [run.path.name for run in found.runs] == ["one"]
+    [(path, reason)] = found.skipped
+    assert path.endswith("two") and reason == f"a copy of the run in {tmp_path / 'results/one'}"
 
 
 def test_an_odd_entry_beside_the_runs_is_skipped(tmp_path: Path) -> None:

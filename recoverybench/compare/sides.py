@@ -143,10 +143,22 @@ def _all_of(folder: Path) -> tuple[tuple[Run, ...], tuple[tuple[str, str], ...]]
     skipped = [(str(folder / name), reason) for name, reason in others]
     for path in paths:
         try:
-            runs.append(results.load(path))
+            run = results.load(path)
         except UsageError as error:
             skipped.append((str(path), str(error)))
+            continue
+        twin = next((other for other in runs if _same(run, other)), None)
+        if twin is None:
+            runs.append(run)
+        else:
+            skipped.append((str(path), f"a copy of the run in {twin.path}"))
     return tuple(runs), tuple(sorted(skipped))
+
+
+def _same(run: Run, other: Run) -> bool:
+    """Whether one is a copy of the other: each of its trials would count twice."""
+    begun = [(each.info.run_id, each.info.created, each.trials[:1]) for each in (run, other)]
+    return begun[0] == begun[1]
 
 
 def _labels(folder: Path) -> set[str]:
