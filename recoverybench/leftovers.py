@@ -26,6 +26,11 @@ def owner_mark() -> str:
     return f"{os.getpid()}-{_start_time(os.getpid())}"
 
 
+def prefix() -> str:
+    """What the name of a temporary directory of this process begins with, so that it is found."""
+    return f"{PREFIX}{owner_mark()}-"
+
+
 def working_directory(base: Path | None = None) -> Path:
     """A new private directory, marked as this process's.
 
@@ -36,11 +41,11 @@ def working_directory(base: Path | None = None) -> Path:
     if base is not None:
         for left in base.glob(f"{PREFIX}*"):
             shutil.rmtree(left, ignore_errors=True)
-        return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{owner_mark()}-", dir=base.absolute()))
+        return Path(tempfile.mkdtemp(prefix=prefix(), dir=base.absolute()))
     short = tempfile.gettempdir()
     if len(short) > 40:
         short = "/tmp"
-    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{owner_mark()}-", dir=short))
+    return Path(tempfile.mkdtemp(prefix=prefix(), dir=short))
 
 
 def processes() -> list[int]:

@@ -320,6 +320,16 @@ def test_every_module_says_what_it_is_for() -> None:
     )
 
 
+MAKES_A_PLACE = re.compile(r"(?:tempfile\.)?(?:mkdtemp|TemporaryDirectory|mkstemp)\(([^)]*)")
+
+
+def test_what_is_made_in_tmpdir_is_found_after_a_kill() -> None:
+    """`leftovers` knows directories by a mark in their names; or they lie beside what is made."""
+    for path in SOURCES:
+        for said in MAKES_A_PLACE.findall(path.read_text()):
+            assert "prefix=prefix(" in said or "leftovers.prefix(" in said or "dir=" in said, path
+
+
 def test_every_part_is_on_the_map() -> None:
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     parts = {part(name) for name in MODULES} - {"", "__main__", "workloads"}

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from recoverybench import leftovers
 from recoverybench.gate import seccomp
 from recoverybench.gate.gate import Gate
 from recoverybench.gate.policies import Broken
@@ -41,7 +42,7 @@ def why_not() -> str | None:
     """Why it does not work here, in a few words; None: it does."""
     if not seccomp.supported():
         return "its system calls are known for x86_64 and aarch64 only"
-    with tempfile.TemporaryDirectory(prefix="recoverybench-gate-") as text:
+    with tempfile.TemporaryDirectory(prefix=leftovers.prefix()) as text:
         directory = Path(text)
         watched = directory / "watched"
         watched.mkdir()

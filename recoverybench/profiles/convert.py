@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+from recoverybench import leftovers
 from recoverybench.profiles.events import parts_of
 
 TABLES: Final = ("overview_page", "framework_op_stats", "hlo_stats")
@@ -45,7 +46,7 @@ def converted(path: Path) -> dict[str, Any]:
     """
     from xprof.convert import raw_to_tool_data
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix=leftovers.prefix()) as folder:
         copy = str(shutil.copy(path, Path(folder) / path.name))
 
         def tool(name: str) -> Any:
