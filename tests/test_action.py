@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_compare import trials, written
+from tests.sides import trials, written
 
 STAND_IN = """
 import json, os, shutil, sys

@@ -22,7 +22,7 @@ from recoverybench.compare.strip import strip, thinned_words
 from recoverybench.compare.swarm import MOST_DOTS, stacked, thinned
 from recoverybench.stats import Interval
 from tests.sample_run import timed_out_trial
-from tests.test_compare import CELLS, compared, side, trials, with_outcome
+from tests.sides import CELLS, compared, side, trials, with_outcome
 
 times = st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=40)
 EVIL = '"><script>alert(1)</script>\x1b[31m‮\n'

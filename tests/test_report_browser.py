@@ -28,6 +28,7 @@ from tests.browser import (
     needs_chromium,
     opened,
 )
+from tests.pages import HOSTILE, hostile_run
 from tests.sample_run import (
     default_trials,
     detection_trials,
@@ -40,7 +41,6 @@ from tests.sample_run import (
     sweep_trials,
     timed_out_trial,
 )
-from tests.test_report import HOSTILE, hostile_run
 
 pytestmark = needs_chromium
 

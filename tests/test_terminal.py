@@ -18,6 +18,7 @@ from recoverybench.results.store import Run
 from recoverybench.terminal import Progress, run_table, trial_timeline
 from recoverybench.visible import clean
 from recoverybench.vocabulary import OUTCOMES, PHASES
+from tests.pages import hostile_trial
 from tests.sample_run import (
     default_trials,
     failed_trial,
@@ -29,7 +30,6 @@ from tests.sample_run import (
     soak_trials,
     timed_out_trial,
 )
-from tests.test_report import hostile_trial
 
 WIDTHS = (80, 120)
 ESCAPE = "\x1b[2J\x1b]0;owned\x07\r\u202e[bold red]x[/]\n"
