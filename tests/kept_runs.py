@@ -44,6 +44,7 @@ LATER = {
     "soak",
     "profiled",
     "clock_bound_s",
+    "neighbours",
 }
 """Fields that records of 0.1.0 do not have."""
 
