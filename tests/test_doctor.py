@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections import namedtuple
 from importlib import metadata
@@ -13,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recoverybench import cli, doctor, leftovers, machine
+from recoverybench import cli, doctor, machine
 from recoverybench.doctor import hardware, rights, software
 from recoverybench.doctor.check import Check
 from recoverybench.errors import HarnessError
@@ -132,33 +129,6 @@ def test_no_free_port_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recoverybench.job.ports.Ports.take", take)
     check = software.ports("ports")
     assert (check.status, check.needed) == ("missing", True)
-
-
-def test_leftovers_are_found_and_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owner = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    start = Path(f"/proc/{owner.pid}/stat").read_text().rpartition(")")[2].split()[19]
-    orphan = subprocess.Popen(
-        [sys.executable, "-c", "input()"],
-        stdin=subprocess.PIPE,
-        env={**os.environ, leftovers.OWNER_VARIABLE: f"{owner.pid}-{start}"},
-    )
-    try:
-        until = time.monotonic() + 30
-        while (
-            leftovers.OWNER_VARIABLE.encode()
-            not in Path(f"/proc/{orphan.pid}/environ").read_bytes()
-        ):
-            assert time.monotonic() < until, "the orphan never got its environment"
-        assert str(orphan.pid) not in software.leftovers("leftovers").found
-        owner.communicate(b"\n")
-        check = software.leftovers("leftovers")
-        assert check.status == "warning"
-        assert str(orphan.pid) in check.found
-        assert orphan.poll() is None
-    finally:
-        orphan.communicate(b"\n")
 
 
 def test_no_browser_is_missing_and_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:

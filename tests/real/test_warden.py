@@ -1,4 +1,7 @@
-"""A supervisor that is killed leaves nothing of a command behind."""
+"""What is left of a supervisor that was killed: found by its mark, and ended by a warden.
+
+Every run on this machine ends such leftovers as it begins: none may begin beside these tests.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from recoverybench import leftovers
+from recoverybench.doctor import software
 
 SUPERVISOR = """
 import os, subprocess, time
@@ -63,3 +68,28 @@ def test_it_ends_with_what_it_watches_over_and_harms_nothing() -> None:
     sleeper = int(done.stdout.splitlines()[0])
     assert not gone(sleeper)  # nobody was killed: it is the job's to end what it started
     os.kill(sleeper, signal.SIGKILL)
+
+
+def test_the_doctor_finds_leftovers_and_leaves_them_alone() -> None:
+    owner = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    start = Path(f"/proc/{owner.pid}/stat").read_text().rpartition(")")[2].split()[19]
+    orphan = subprocess.Popen(
+        [sys.executable, "-c", "input()"],
+        stdin=subprocess.PIPE,
+        env={**os.environ, leftovers.OWNER_VARIABLE: f"{owner.pid}-{start}"},
+    )
+    try:
+        until = time.monotonic() + 30
+        while (
+            leftovers.OWNER_VARIABLE.encode()
+            not in Path(f"/proc/{orphan.pid}/environ").read_bytes()
+        ):
+            assert time.monotonic() < until, "the orphan never got its environment"
+        assert str(orphan.pid) not in software.leftovers("leftovers").found
+        owner.communicate(b"\n")
+        check = software.leftovers("leftovers")
+        assert check.status == "warning"
+        assert str(orphan.pid) in check.found
+        assert orphan.poll() is None
+    finally:
+        orphan.communicate(b"\n")
