@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from recoverybench.plan.launchers import EXCLUSIVE, SHARED
 from recoverybench.plan.suite import Suite
 from recoverybench.plan.units import format_duration
 from recoverybench.records import TrialRecord
@@ -21,6 +22,8 @@ _REASONS: Final = {
     "budget": "cut by the budget",
 }
 """Why a cell got no more trials -> the same for people."""
+
+_ISOLATION: Final = {EXCLUSIVE: "one trial at a time", SHARED: "trials side by side"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,26 @@ def trials_text(suite: Suite) -> str:
     return said
 
 
+def isolation_words(isolation: str) -> str:
+    """A suite's isolation, for people."""
+    return f"{isolation}: {_ISOLATION.get(isolation, 'not known to this release')}"
+
+
+def neighbours_line(info: RunInfo, trials: Sequence[TrialRecord]) -> str | None:
+    """Whether trials ran beside others; None: the suite did not ask for it."""
+    if info.suite.isolation == EXCLUSIVE or not trials:
+        return None
+    most = max(trial.neighbours for trial in trials)
+    if not most:
+        return (
+            "cells could run side by side, and there was no room for that: no trial had a neighbour"
+        )
+    several = "another trial" if most == 1 else f"{most} others"
+    return f"trials ran side by side, with up to {several} beside each, which may disturb"
+
+
 def design_lines(info: RunInfo, trials: Sequence[TrialRecord]) -> list[str]:
-    """One line on how the cells ended, where that was open, and one on first trials."""
+    """One line on how the cells ended, where that was open, on neighbours, and on first trials."""
     found: list[str] = []
     suite = info.suite
     if open_ended(suite) and info.ended:
@@ -83,6 +104,8 @@ def design_lines(info: RunInfo, trials: Sequence[TrialRecord]) -> list[str]:
         told = {"precision": suite.precision or 0.0, "trials": suite.trials}
         parts = [f"{counts[r]} {words[r].format(**told)}" for r in words if counts[r]]
         found.append(f"cells: {', '.join(parts)}")
+    if (beside := neighbours_line(info, trials)) is not None:
+        found.append(beside)
     effect = first_effect(trials)
     if effect is not None:
         ratio = effect.ratio

@@ -205,6 +205,8 @@ class TrialRecord:
         profiled: the recovery ran under a profiler, which takes time: it is in no statistic.
         clock_bound_s: name of a duration (a phase, ``recovery_s``, ``time_to_progress_s``) -> how
             far clocks of several hosts may make it wrong, seconds; empty: all is on one clock.
+        neighbours: the most trials and fault-free jobs of the same run that went on beside it at
+            any one time between its start and its end; 0: it ran alone.
     """
 
     trial: str
@@ -260,6 +262,7 @@ class TrialRecord:
     position: int | None = None
     profiled: bool = False
     clock_bound_s: dict[str, float] = field(default_factory=dict)
+    neighbours: int = 0
 
     @property
     def restore_fraction(self) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 """Version of `run.json` and of a trial record; its history stands in `results/store.py`."""
 
 JOURNAL_SCHEMA: Final = 1

@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from recoverybench.launchers._ray_cluster import Done, own_versions
 from recoverybench.launchers._ray_nodes import Node
+from recoverybench.launchers._ray_site import Site
+from recoverybench.launchers.base import Share, Wanted
 
 
 def node(name: str, **resources: float) -> Node:
@@ -28,6 +31,17 @@ def tpu_host(slice_name: str, place: int, chips: float = 4, pod: str = "v4-16") 
         "ray.io/tpu-topology": "2x2x2",
     }
     return Node(f"{slice_name}/{place}", f"10.1.0.{place}", resources, labels)
+
+
+NODES = [node(f"n{index}") for index in range(4)]
+SLICES = [tpu_host(name, place) for name in ("s1", "s0") for place in (1, 0)]
+
+
+def wanted(
+    workers: int = 2, *, at: Path, platform: str = "cpu", lost: bool = False, shared: bool = False
+) -> Wanted:
+    """What a run asks of the launcher."""
+    return Wanted(workers, platform, lost, (at,), (), shared=shared)
 
 
 @dataclass(eq=False)
@@ -56,6 +70,7 @@ class FakeCluster:
         self.address = "10.0.0.0"
         self.held: list[tuple[list[dict[str, float]], list[str] | None]] = []
         self.full = 0
+        self.released = 0
         self.actors: list[Actor] = []
         self.closed = 0
         self.answers: dict[str, Any] = {}
@@ -76,6 +91,9 @@ class FakeCluster:
             return list(nodes)
         names = [each.id for each in self.alive]
         return [names[index % len(names)] for index in range(len(bundles))]
+
+    def release(self) -> None:
+        self.released += 1
 
     def host(
         self, node: str, bundle: int | None, resources: dict[str, float], arguments: Any
@@ -106,3 +124,8 @@ class FakeCluster:
 
     def close(self) -> None:
         self.closed += 1
+
+
+def site_on(cluster: FakeCluster, *, pack: bool = False, share: Share | None = None) -> Site:
+    """A site on a cluster that is played."""
+    return Site(cluster, pack=pack, share=share)  # type: ignore[arg-type]

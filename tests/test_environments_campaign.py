@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 import pytest
 
 from recoverybench.campaign.bench import Bench
-from recoverybench.campaign.campaign import Campaign, Silent
 from recoverybench.campaign.design import Place
+from recoverybench.campaign.measuring import Measuring
+from recoverybench.campaign.plans import plan_of
+from recoverybench.campaign.trial import Plan
 from recoverybench.environments.environment import own
 from recoverybench.errors import HarnessError
 from tests.environment_samples import OLD, cell, environment, suite
@@ -67,18 +69,6 @@ def test_keys_follow_the_environment(bench: Bench) -> None:
 # A release on which nothing runs
 
 
-def campaign_of(tmp_path: Path, kept: list[Any]) -> Campaign:
-    def trial_dirs(name: str) -> tuple[Path, Path]:
-        found = tmp_path / name / "journal", tmp_path / name / "logs"
-        for path in found:
-            path.mkdir(parents=True)
-        return found
-
-    run: Any = SimpleNamespace(trial_dirs=trial_dirs, append=kept.append, path=tmp_path)
-    nobody: Any = SimpleNamespace()
-    return Campaign(suite(cell()), run, nobody, Silent())
-
-
 def test_a_release_on_which_no_job_runs_is_an_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,19 +76,24 @@ def test_a_release_on_which_no_job_runs_is_an_outcome(
         tries.append(1)
         raise HarnessError("no fault, and yet: the healthy job failed")
 
-    kept: list[Any] = []
     tries: list[int] = []
-    monkeypatch.setattr(Campaign, "_reference", fail)
-    campaign = campaign_of(tmp_path, kept)
-    keys: Any = SimpleNamespace(reference="r", program="p")
-    for place in (Place(cell("restart"), 0, 0, 0), Place(cell("restart"), 1, 0, 1)):
-        plan = campaign._plan(place)
-        campaign._one(plan, keys, campaign._reference_of(plan, keys))
+    monkeypatch.setattr(Measuring, "_reference", fail)
+    nobody: Any = SimpleNamespace(
+        environment={}, software_of=lambda environment: {"versions": {}, "python": environment}
+    )
+    measuring = Measuring(tmp_path, nobody, lambda text: None)
+
+    def plan(where: Place, trial: str) -> Plan:
+        return plan_of(suite(where.cell), where, trial)
+
+    kept = [
+        record
+        for rep in (0, 1)
+        for record in measuring.records(plan(Place(cell("restart"), rep, 0, rep), f"000{rep}"))
+    ]
     assert [record.outcome for record in kept] == ["invalid", "invalid"]
     assert kept[0].error == "no fault, and yet: the healthy job failed"
     assert kept[0].recovery_s is None and kept[0].cell.environment == OLD
     assert len(tries) == 1, "it is not tried for each trial"
-    plan = campaign._plan(Place(cell("restart", None), 0, 0, 0))
-    keys = SimpleNamespace(reference="own", program="p")
     with pytest.raises(HarnessError, match="the healthy job failed"):
-        campaign._reference_of(plan, keys)
+        measuring.records(plan(Place(cell("restart", None), 0, 0, 0), "0002"))

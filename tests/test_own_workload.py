@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from recoverybench.campaign import cache, campaign, fit
+from recoverybench.campaign import cache, campaign, fit, plans
 from recoverybench.campaign.design import next_places
 from recoverybench.campaign.sizes import is_foreign, sizes_of
 from recoverybench.cells import Cell
@@ -359,8 +359,8 @@ def test_a_run_that_goes_on_with_another_file_says_so(kept: Path) -> None:
     heard: list[str] = []
     listener: Any = SimpleNamespace(note=heard.append)
     run: Any = SimpleNamespace(path=kept / "run")
-    done = campaign.plan_of(suite, next_places(suite, [])[0], "0000")
-    key = campaign.keys_of(done, done.cell, bench).reference
+    done = plans.plan_of(suite, next_places(suite, [])[0], "0000")
+    key = plans.keys_of(done, done.cell, bench).reference
     (run.path / "reference").mkdir(parents=True)
     (run.path / "reference" / f"{key}.json").touch()
     resumed = campaign.Campaign(suite, run, bench, listener, [make_trial(cell=done.cell)])

@@ -21,7 +21,7 @@ from recoverybench.plan.suite import Overrides, Suite, load_suite
 from recoverybench.profiles.model import PARTS
 from recoverybench.profiles.reading import load_summary, profiles_of
 from recoverybench.results.lookup import find_trial
-from recoverybench.results.store import RunDir, load
+from recoverybench.results.store import RunDir, load, new_directory
 from tests.real_support import BASE
 from tests.sample_run import make_cell, make_trial
 
@@ -264,5 +264,5 @@ def test_a_run_that_goes_on_has_the_profiled_ones_too(run: Path) -> None:
     with directory:
         assert [r.profiled for r in records] == [False, False, True]
         assert profile_places(wanted, records, wanted.cells) == []
-        assert directory.profile_dir(PROFILED).is_dir()
+        assert new_directory(run, "profile", PROFILED).is_dir()
     assert (run / "profile" / f"{PROFILED}.cut-1" / "summary.json").exists()

@@ -56,6 +56,8 @@ V4_TRIAL = {"profiled": False}
 V4_SUITE = {"profile": False}
 V5_TRIAL: dict[str, Any] = {"clock_bound_s": {}}
 V5_EVIDENCE = {"bound_s": 0.0}
+V6_TRIAL: dict[str, Any] = {"neighbours": 0}
+V6_SUITE = {"isolation": "exclusive"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,22 +74,24 @@ class Added:
 
 V1 = Added(
     V2_CELL | V3_CELL,
-    V2_TRIAL | V3_TRIAL | V4_TRIAL | V5_TRIAL,
+    V2_TRIAL | V3_TRIAL | V4_TRIAL | V5_TRIAL | V6_TRIAL,
     V2_VERIFY,
-    {"unsupported": []} | V3_SUITE | V4_SUITE,
+    {"unsupported": []} | V3_SUITE | V4_SUITE | V6_SUITE,
     V3_RUN,
 )
-V2 = Added(V3_CELL, V3_TRIAL | V4_TRIAL | V5_TRIAL, {}, V3_SUITE | V4_SUITE, V3_RUN)
-LATER = {"block": None, "position": None} | V4_TRIAL | V5_TRIAL
+LATER_SUITE = V3_SUITE | V4_SUITE | V6_SUITE
+V2 = Added(V3_CELL, V3_TRIAL | V4_TRIAL | V5_TRIAL | V6_TRIAL, {}, LATER_SUITE, V3_RUN)
+LATER = {"block": None, "position": None} | V4_TRIAL | V5_TRIAL | V6_TRIAL
 """Of version 2, with all that its last files had."""
 VERSIONS = {
     "v1": V1,
     "v2": V2,
-    "v2-later": Added({"environment": None}, LATER, {}, V3_SUITE | V4_SUITE, V3_RUN),
-    "v2-command": Added(V3_CELL, LATER, {}, V3_SUITE | V4_SUITE, V3_RUN),
-    "v3": Added({}, V4_TRIAL | V5_TRIAL, {}, V4_SUITE, {}),
-    "v4": Added({}, V5_TRIAL, {}, {}, {}),
-    "v5": Added({}, {}, {}, {}, {}, {}),
+    "v2-later": Added({"environment": None}, LATER, {}, LATER_SUITE, V3_RUN),
+    "v2-command": Added(V3_CELL, LATER, {}, LATER_SUITE, V3_RUN),
+    "v3": Added({}, V4_TRIAL | V5_TRIAL | V6_TRIAL, {}, V4_SUITE | V6_SUITE, {}),
+    "v4": Added({}, V5_TRIAL | V6_TRIAL, {}, V6_SUITE, {}),
+    "v5": Added({}, V6_TRIAL, {}, V6_SUITE, {}, {}),
+    "v6": Added({}, {}, {}, {}, {}, {}),
 }
 
 
@@ -128,7 +132,7 @@ def test_a_record_is_what_the_present_code_would_make_of_it(sample: str) -> None
     assert len(run.frame()) == len(run.trials)
 
 
-@pytest.mark.parametrize("sample", ["v4", "v5"])
+@pytest.mark.parametrize("sample", ["v5", "v6"])
 def test_the_last_two_versions_are_read_quickly(sample: str) -> None:
     """The quick way takes every line, and makes the same of it as the slow one."""
     for line in (SAMPLES / sample / "trials.jsonl").read_bytes().splitlines():
@@ -233,11 +237,11 @@ def test_a_run_of_an_older_version_goes_on_in_the_present_one(tmp_path: Path) ->
 
 
 def test_every_line_and_file_that_is_written_says_its_version() -> None:
-    record = load(SAMPLES / "v5").trials[0]
+    record = load(SAMPLES / "v6").trials[0]
     assert record_line(record).startswith(b'{"schema": %d, "trial": "0000"' % SCHEMA_VERSION)
-    assert all(line["schema"] == SCHEMA_VERSION for line in lines("v5"))
-    for path in (SAMPLES / "v5" / "reference").glob("*.json"):
+    assert all(line["schema"] == SCHEMA_VERSION for line in lines("v6"))
+    for path in (SAMPLES / "v6" / "reference").glob("*.json"):
         assert json.loads(path.read_text())["schema"] == SCHEMA_VERSION
-    for path in (SAMPLES / "v5" / "journal").glob("*/*.jsonl"):
+    for path in (SAMPLES / "v6" / "journal").glob("*/*.jsonl"):
         assert json.loads(path.read_text().splitlines()[0])["schema"] == 1
     assert record.verify is not None and type(record.verify) is Verification

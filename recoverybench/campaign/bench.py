@@ -64,8 +64,14 @@ class Bench:
         launcher: str,
         log: Path,
         environments: Mapping[str | None, Environment] | None = None,
+        *,
+        started: bool = True,
     ) -> Bench:
-        """Set one up with the launcher of that name; its own output goes to `log`."""
+        """Set one up with the launcher of that name; its own output goes to `log`.
+
+        Args:
+            started: begin with a launcher; False: none is opened here, see `apart`.
+        """
         module, argument = launchers.load(launcher)
         elsewhere = launchers.reach_of(launcher) == "network"
         platform = machine.platform_name()
@@ -83,11 +89,26 @@ class Bench:
         )
         try:
             # Whatever keeps it from starting workers at all is said before the first trial.
-            bench.launcher_of(next(iter(bench.environments)))
+            if started:
+                bench.launcher_of(next(iter(bench.environments)))
         except BaseException:
             bench.close()
             raise
         return bench
+
+    def apart(self, lane: int) -> dict[str, Any]:
+        """Arguments of a bench in another process, for trials beside others: all but the module."""
+        return {
+            "log": self.log.with_name(f"{self.log.stem}.lane-{lane}{self.log.suffix}"),
+            "platform": self.platform,
+            "environment": self.environment,
+            "directory": self.directory / f"lane-{lane}",
+            "environments": dict(self.environments),
+            "most": self.most,
+            "argument": self.argument,
+            "secret": self.secret,
+            "opened_ns": self.opened_ns,
+        }
 
     def launcher_of(self, environment: str | None) -> Launcher:
         """The launcher whose workers run on that environment; of others, the one that has been
@@ -128,6 +149,8 @@ class Bench:
     def close(self) -> None:
         """End everything, and remove the directory."""
         self.keep(())
+        if hasattr(self.module, "leave"):
+            self.module.leave()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def __enter__(self) -> Self:

@@ -19,8 +19,8 @@ from recoverybench.topology import Topology
 from recoverybench.workload_name import WorkloadName, is_command, own_file
 
 
-def check_launcher(launcher: str, suite: Suite, out: Path) -> None:
-    """Ask the launcher, before anything is written.
+def check_launcher(launcher: str, suite: Suite, out: Path) -> Wanted | None:
+    """Ask the launcher, before anything is written; returns what it was asked, None: nothing.
 
     Args:
         out: the run's directory, which need not exist yet.
@@ -29,8 +29,15 @@ def check_launcher(launcher: str, suite: Suite, out: Path) -> None:
         UsageError: it cannot do what the run wants.
     """
     module, argument = launchers.load(launcher)
+    launchers.read_isolation(suite.isolation, f"suite {suite.name}: isolation", launcher)
     if not hasattr(module, "check"):
-        return
+        return None
+    asked = _wanted(suite, out)
+    module.check(argument, asked)
+    return asked
+
+
+def _wanted(suite: Suite, out: Path) -> Wanted:
     place = out.absolute()
     there = next(p for p in (place, *place.parents) if p.is_dir())
     cache.root().mkdir(parents=True, exist_ok=True)
@@ -39,16 +46,14 @@ def check_launcher(launcher: str, suite: Suite, out: Path) -> None:
     files = {path for name in own for path in own_sources(Path(WorkloadName.of(name).family))}
     if suite.data is not None:
         files.add(Path(suite.data))
-    module.check(
-        argument,
-        Wanted(
-            workers=max((n for cell in cells for n in _processes(cell)), default=1),
-            platform=machine.platform_name(),
-            nodes_lost=any("nodes" in support.needs("faults", _fault(cell)) for cell in cells),
-            directories=(there, cache.root()),
-            files=tuple(sorted(files)),
-            faults=frozenset(cell.fault for cell in cells),
-        ),
+    return Wanted(
+        workers=max((n for cell in cells for n in _processes(cell)), default=1),
+        platform=machine.platform_name(),
+        nodes_lost=any("nodes" in support.needs("faults", _fault(cell)) for cell in cells),
+        directories=(there, cache.root()),
+        files=tuple(sorted(files)),
+        faults=frozenset(cell.fault for cell in cells),
+        shared=suite.isolation == launchers.SHARED,
     )
 
 

@@ -92,6 +92,11 @@ def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
     default=None,
     help="One trial more of each cell, under a profiler, which counts in no statistic.",
 )
+@click.option(
+    "--isolation",
+    metavar="X",
+    help="exclusive: one trial at a time; shared: side by side, as far as the cluster has room.",
+)
 @click.option("--steps", metavar="N", help="Length of the job, in steps.")
 @click.option("--seed", metavar="N", help="Of parameters, data order and victims.")
 @click.option("--deadline", metavar="T", help="From the injection on; then a trial is a timeout.")
@@ -209,7 +214,7 @@ def _overrides(options: dict[str, Any]) -> Overrides:
         name: options[name]
         for name in (
             *("trials", "precision", "budget", "steps", "seed", "deadline", "data"),
-            "profile",
+            *("profile", "isolation"),
         )
     }
     return Overrides(**factors, **plain)

@@ -5,7 +5,7 @@ compared:
 
 * the machine's class: platform, kind of device, system, architecture, processor, usable cores,
   memory to the gibibyte, limits of the control group;
-* the launcher, and the suite's seed, steps and deadline;
+* the launcher, and the suite's seed, steps, deadline and isolation;
 * the fingerprint of the workload: its file and the data it trains on;
 * every factor of the cell but the environment: workload, topology, strategy, state source, fault,
   trigger, interval, victim, and the settings of detection (heartbeat, watchdog …).
@@ -68,6 +68,7 @@ def key_of(info: RunInfo, cell: Cell) -> Key:
         "seed": info.seed,
         "steps": suite.steps,
         "deadline": f"{suite.deadline_s:g} s",
+        "isolation": suite.isolation,
     }
     return Key(
         tuple(machine_class(info.machine).items()),

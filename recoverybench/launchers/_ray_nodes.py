@@ -53,9 +53,9 @@ def alive(nodes: Iterable[Mapping[str, Any]]) -> list[Node]:
     ]
 
 
-def bundle_count(workers: int, usable: int, *, pack: bool) -> int:
-    """How many bundles to reserve on `usable` nodes."""
-    return workers if pack else min(workers + SPARE, usable)
+def bundle_count(workers: int, usable: int) -> int:
+    """How many bundles to reserve on `usable` nodes, one a node."""
+    return min(workers + SPARE, usable)
 
 
 def in_order(

@@ -10,16 +10,20 @@ import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from recoverybench.errors import HarnessError, UsageError, bad_value
 from recoverybench.launchers import _ray_cluster, _ray_tpu
 from recoverybench.launchers._ray_cluster import Cluster
 from recoverybench.launchers._ray_handle import first_line
-from recoverybench.launchers._ray_nodes import Node, Seats, bundle_count, in_order
-from recoverybench.launchers.base import Wanted
+from recoverybench.launchers._ray_nodes import SPARE, Node, Seats, bundle_count, in_order
+from recoverybench.launchers._ray_room import Packed, Room
+from recoverybench.launchers.base import Share, Wanted
 
 PACK = "pack"
+
+SLICES: Final = 2
+"""Whole TPU slices that a job has: one to be on, and one to come back on."""
 
 
 class Site:
@@ -27,18 +31,20 @@ class Site:
 
     Args:
         cluster: that this process is connected to. pack: workers may share a node.
+        share: what it may use of the cluster; None: all of it.
 
     Attributes:
         seats: who is on which node. lost: nodes that are gone, known before Ray says so.
-        users: launchers that are open on it.
+        room: for jobs side by side, once it is checked.
     """
 
-    def __init__(self, cluster: Cluster, *, pack: bool) -> None:
+    def __init__(self, cluster: Cluster, *, pack: bool, share: Share | None = None) -> None:
         self.cluster = cluster
         self.pack = pack
         self.seats = Seats([], cluster.here)
-        self.lost: set[str] = set()
-        self.users = 0
+        self.room: Room | Packed | None = None
+        self._share = share or Share()
+        self.lost: set[str] = set(self._share.lost)
         self.bundle: dict[str, float] = {"CPU": 1.0}
         self._wanted: Wanted | None = None
         self._nodes: dict[str, Node] = {}
@@ -47,12 +53,19 @@ class Site:
     def check(self, wanted: Wanted) -> None:
         """Reserve nodes, and see that all of them have what workers need.
 
+        For jobs side by side it is seen that there is room for them, and what is reserved is given
+        back: each of them reserves its own, see `hold`.
+
         Raises:
             UsageError: the cluster has too few nodes, or one of them has other software or files.
         """
-        self._wanted = wanted
-        self.reserve()
-        nodes = [self._nodes[node] for node in self.seats.nodes]
+        if wanted.shared:
+            self._wanted = wanted
+            names = self._count()
+        else:
+            self.hold(wanted)
+            names = self.seats.nodes
+        nodes = [self._nodes[node] for node in names]
         with _Tokens(wanted.directories) as token:
             directories = [str(d.absolute()) for d in wanted.directories]
             files = [str(f.absolute()) for f in wanted.files]
@@ -63,53 +76,109 @@ class Site:
             if lack is not None:
                 raise UsageError(f"--launcher ray: node {node.name} {lack}")
 
-    def reserve(self) -> None:
-        """Hold nodes for the largest job of the run.
+    def hold(self, wanted: Wanted) -> None:
+        """Reserve nodes for the largest job of the run.
 
         Raises:
-            UsageError: there are too few.
+            UsageError: there are too few, or other work has them.
         """
+        self._wanted = wanted
         # Ray takes a node that has just died for alive, and would place nothing there.
         there = self._there()
         while not self._reserve_on(there):
             before, there = there, self._there()
             if there == before:
-                room = f"room for {_words(self.bundle)} on each of them"
-                raise bad_value("--launcher", "ray", f"{room}, and other work has it")
+                raise self._in_use()
 
-    def _there(self) -> list[Node]:
-        return [node for node in self.cluster.nodes() if node.id not in self.lost]
-
-    def _reserve_on(self, there: Sequence[Node]) -> bool:
-        """Whether there is room on these nodes.
+    def _count(self) -> list[str]:
+        """Count the room for jobs side by side; returns the nodes that they may be on.
 
         Raises:
-            UsageError: they are too few.
+            UsageError: there is none for a single one.
+        """
+        assert self._wanted is not None
+        there, most = self._there(), None
+        while True:
+            room = self._room_on(there, most)
+            count = self._wanted.workers * room.size if self.pack else len(room.nodes)
+            on = None if self.pack else room.nodes
+            if self.cluster.reserve([self.bundle] * count, on) is not None:
+                break
+            before, there = there, self._there()
+            if there == before and room.size == 1:
+                raise self._in_use()
+            # Other work has a part of it: which one Ray does not say.
+            most = room.size // 2 if there == before else most
+        self.cluster.release()
+        self.room = room
+        return room.nodes
+
+    def _there(self) -> list[Node]:
+        ours = self._share.nodes
+        return [
+            node
+            for node in self.cluster.nodes()
+            if node.id not in self.lost and (not ours or node.id in ours)
+        ]
+
+    def _lay_out(self, there: Sequence[Node]) -> tuple[list[str], list[list[str]]]:
+        """The nodes that a job may be on, in their order, and the slices that they form.
+
+        Raises:
+            UsageError: they are too few, or not alike.
         """
         wanted = self._wanted
         assert wanted is not None
-        here, workers = self.cluster.here, wanted.workers
         nodes = self._fitting(there, wanted)
         self._check_count(nodes, wanted)
         try:
             self.bundle = _ray_tpu.bundle(nodes, wanted.platform)
         except ValueError as error:
             raise bad_value("--launcher", "ray", str(error)) from None
-        ids = {n.id: _ray_tpu.worker_id(n) for n in nodes}
-        order = in_order([n.id for n in nodes], here, workers, ids)
+        self._nodes = {n.id: n for n in nodes}
         slices = self._slices(nodes, wanted.platform)
         if slices:
+            return [node for hosts in slices for node in hosts], slices
+        return self._in_order([n.id for n in nodes]), []
+
+    def _in_order(self, names: Sequence[str]) -> list[str]:
+        assert self._wanted is not None
+        ids = {n.id: _ray_tpu.worker_id(n) for n in self._nodes.values()}
+        return in_order(names, self.cluster.here, self._wanted.workers, ids)
+
+    def _reserve_on(self, there: Sequence[Node]) -> bool:
+        """Whether there is room on these nodes; raises as `_lay_out`."""
+        order, slices = self._lay_out(there)
+        assert self._wanted is not None
+        slices = slices[:SLICES]
+        if slices:
             order = [node for hosts in slices for node in hosts]
-        count = len(order) if slices else bundle_count(workers, len(nodes), pack=self.pack)
-        on = None if self.pack else order[:count]
-        reserved = self.cluster.reserve([self.bundle] * count, on)
+        else:
+            order = order[: bundle_count(self._wanted.workers, len(order))]
+        count = self._wanted.workers if self.pack else len(order)
+        reserved = self.cluster.reserve([self.bundle] * count, None if self.pack else order)
         if reserved is None:
             return False
-        self._nodes = {n.id: n for n in nodes}
         self._index = {node: index for index, node in reversed(list(enumerate(reserved)))}
-        kept = in_order(reserved, here, workers, ids) if self.pack else order[:count]
-        self.seats = Seats(kept, here, slices)
+        kept = self._in_order(reserved) if self.pack else order
+        self.seats = Seats(kept, self.cluster.here, slices)
         return True
+
+    def _room_on(self, there: Sequence[Node], most: int | None) -> Room | Packed:
+        """The room that these nodes have; raises as `_lay_out`."""
+        order, slices = self._lay_out(there)
+        assert self._wanted is not None
+        workers = self._wanted.workers
+        if self.pack:
+            fits = {n: _ray_tpu.fits(self._nodes[n], self.bundle) for n in order}
+            return Packed(fits, workers, most)
+        if slices:
+            return Room(slices, SLICES, most)
+        return Room([[node] for node in order], workers + SPARE, most)
+
+    def _in_use(self) -> UsageError:
+        room = f"room for {_words(self.bundle)} on each of them"
+        return bad_value("--launcher", "ray", f"{room}, and other work has it")
 
     def _check_count(self, nodes: Sequence[Node], wanted: Wanted) -> None:
         workers = wanted.workers
@@ -134,8 +203,9 @@ class Site:
         if not gone & self._index.keys():
             return
         self.lost = gone
+        assert self._wanted is not None
         try:
-            self.reserve()
+            self.hold(self._wanted)
         except UsageError as error:
             raise HarnessError(f"nodes were lost: {error}") from None
 
@@ -162,6 +232,10 @@ class Site:
         self.lost.add(node)
         self.seats.lose(node)
 
+    def newly_lost(self) -> frozenset[str]:
+        """Nodes that are gone, without those that were when its share was given."""
+        return frozenset(self.lost - self._share.lost)
+
     def _living(self) -> set[str]:
         return {node.id for node in self.cluster.nodes()}
 
@@ -173,8 +247,7 @@ class Site:
 
     def _slices(self, nodes: Sequence[Node], platform: str) -> list[list[str]]:
         found = _ray_tpu.slices(nodes) if platform == "tpu" else {}
-        # One for the job, and one to come back on.
-        return [[host.id for host in hosts] for hosts in list(found.values())[:2]]
+        return [[host.id for host in hosts] for hosts in found.values()]
 
     def _too_few(self, count: int, needed: str, wanted: Wanted) -> UsageError:
         resource = _ray_tpu.RESOURCE.get(wanted.platform)

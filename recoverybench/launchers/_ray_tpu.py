@@ -54,6 +54,11 @@ def bundle(nodes: Sequence[Node], platform: str) -> dict[str, float]:
     return {"CPU": 1.0, name: counts[0]}
 
 
+def fits(node: Node, bundle: Mapping[str, float]) -> int:
+    """How many bundles a node has room for."""
+    return min(int(node.resources.get(name, 0) // amount) for name, amount in bundle.items())
+
+
 def slices(nodes: Iterable[Node]) -> dict[str, list[Node]]:
     """Slice -> its hosts by their place in it; hosts that name none are in none."""
     found: dict[str, list[Node]] = defaultdict(list)

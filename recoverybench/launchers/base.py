@@ -50,7 +50,7 @@ class Wanted:
         workers: the most that a job of the run has. platform: JAX platform name.
         nodes_lost: some fault takes a whole node away.
         directories: where the run writes and reads; they exist. files: what workers read.
-        faults: of the run, as a suite spells them.
+        faults: of the run, as a suite spells them. shared: several jobs side by side, see `Room`.
     """
 
     workers: int
@@ -59,10 +59,43 @@ class Wanted:
     directories: tuple[Path, ...]
     files: tuple[Path, ...]
     faults: frozenset[str] = frozenset()
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one of several jobs side by side may use.
+
+    Attributes:
+        nodes: their names; empty: every node, by what the others leave of it.
+        lost: names of nodes that are known to be gone, whoever still takes them for alive.
+    """
+
+    nodes: tuple[str, ...] = ()
+    lost: frozenset[str] = frozenset()
+
+
+class Room(Protocol):
+    """How many jobs a launcher runs side by side.
+
+    A module with ``SIDE_BY_SIDE`` (see `plan.launchers`) makes one with ``room()``, once its check
+    has been passed; that is all that the process which asks has to do with it. Each of the jobs is
+    run by a process of its own, which calls ``enter(argument, wanted, share)`` in the place of the
+    check, and asks ``lost()`` which nodes are gone that were not before.
+    """
+
+    def take(self) -> Share | None:
+        """A share for one more job; None: there is no room for one. The last that is left has what
+        there is, also where that is less than the others had.
+        """
+
+    def give_back(self, share: Share, lost: frozenset[str]) -> None:
+        """A job needs its share no longer; the nodes `lost` are gone for all."""
 
 
 class Launcher(Protocol):
-    """Starts and ends workers.
+    """Starts and ends workers. A module may make several, one after another or at the same time;
+    where it has ``leave()``, that is called when it will be asked for no more.
 
     Attributes:
         python: the interpreter that they run on. environment: variables that they get.

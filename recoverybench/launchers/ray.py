@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from recoverybench.launchers import _ray_cluster
 from recoverybench.launchers._ray_handle import Handle, RayProcess, first_line
 from recoverybench.launchers._ray_site import PACK, Site
 from recoverybench.launchers._ray_variables import carried
-from recoverybench.launchers.base import Ended, How, Process, Reach, Wanted
+from recoverybench.launchers.base import Ended, How, Process, Reach, Room, Share, Wanted
 
 REACH = "network"
 NEEDS = ("ray",)
@@ -28,6 +29,11 @@ LACKS = {
     "network-namespaces": "with launcher ray the network is the nodes' own",
     "nftables": "with launcher ray the network is the nodes' own",
     "user-notification": "with launcher ray file operations of workers do not pass this machine",
+}
+
+SIDE_BY_SIDE = {
+    "": {},
+    "pack": {"nodes": "with ray:pack and isolation = shared a node is other trials', too"},
 }
 
 _START_S: Final = 150.0
@@ -60,7 +66,6 @@ class Ray:
         self._forks: dict[str, Any] = {}
         self._running: dict[str, Handle] = {}
         self._count = 0
-        site.users += 1
 
     def start(
         self,
@@ -149,7 +154,6 @@ class Ray:
 
     def close(self) -> None:
         """See `launchers.base.Launcher.close`."""
-        global _site
         cluster = self._site.cluster
         for handle in self._running.values():
             handle.expected = True
@@ -161,11 +165,6 @@ class Ray:
             handle.close()
         self._running.clear()
         self._forks.clear()
-        self._site.users -= 1
-        if self._site.users == 0:
-            cluster.close()
-            if _site is self._site:
-                _site = None
 
     def _variables(self) -> dict[str, str]:
         return carried(self.environment, os.environ)
@@ -198,12 +197,47 @@ def check(argument: str | None, wanted: Wanted) -> None:
     Raises:
         UsageError: Ray is not installed, no cluster answers, or it lacks what the run wants.
     """
-    global _site
     if argument not in (None, PACK):
         raise bad_value("--launcher", f"ray:{argument}", f"'ray' or 'ray:{PACK}'")
-    site = Site(_ray_cluster.connect(), pack=argument == PACK)
+    _connect(argument, None, lambda site: site.check(wanted))
+
+
+def room() -> Room:
+    """See `launchers.base.Room`; ends the connection of the check, which has counted it."""
+    assert _site is not None and _site.room is not None
+    counted = _site.room
+    leave()
+    return counted
+
+
+def enter(argument: str | None, wanted: Wanted, share: Share) -> None:
+    """See `launchers.base.Room`.
+
+    Raises:
+        UsageError: no cluster answers, or what the share has is not to be had.
+    """
+    _connect(argument, share, lambda site: site.hold(wanted))
+
+
+def lost() -> frozenset[str]:
+    """See `launchers.base.Room`."""
+    return frozenset() if _site is None else _site.newly_lost()
+
+
+def leave() -> None:
+    """End the connection, and give back what is reserved: no launcher will be opened any more."""
+    global _site
+    if _site is not None:
+        site, _site = _site, None
+        site.cluster.close()
+
+
+def _connect(argument: str | None, share: Share | None, prepare: Callable[[Site], None]) -> None:
+    global _site
+    leave()  # where a run was refused after its check
+    site = Site(_ray_cluster.connect(), pack=argument == PACK, share=share)
     try:
-        site.check(wanted)
+        prepare(site)
     except BaseException:
         site.cluster.close()
         raise

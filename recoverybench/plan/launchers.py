@@ -2,7 +2,9 @@
 
 ``REACH``: ``host`` (workers see this machine's files, sockets and memory; so without it) or
 ``network``. ``HAS``: capabilities that it brings along. ``LACKS``: capabilities that cannot be
-used with it, whatever this machine has, each with the reason.
+used with it, whatever this machine has, each with the reason. ``SIDE_BY_SIDE``: it can run several
+jobs at the same time (see `launchers.base.Room`): by its argument (empty: none), capabilities that
+cannot be used then, each with the reason; an argument that is not there cannot.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ from recoverybench.plan import catalogue
 from recoverybench.workload_name import is_command, short_name
 
 DEFAULT: Final = "local"
+
+EXCLUSIVE: Final = "exclusive"
+SHARED: Final = "shared"
 
 ANY_NUMBER: Final = 1_000_000
 """Devices that a job may have on machines that nobody has counted yet."""
@@ -50,8 +55,38 @@ def reach_of(launcher: str) -> str:
     return str(catalogue.literal("launchers", name, "REACH") or "host")
 
 
-def why_missing(capability: str, launcher: str) -> str | None:
+def side_by_side(launcher: str) -> dict[str, str] | None:
+    """What cannot be used while a launcher runs jobs side by side, with why; None: it runs one.
+
+    Raises:
+        UsageError: there is no such launcher.
+    """
+    name, _, argument = launcher.partition(":")
+    found = catalogue.find("launchers", name, "--launcher").name
+    said: dict[str, dict[str, str]] = catalogue.literal("launchers", found, "SIDE_BY_SIDE") or {}
+    return said.get(argument)
+
+
+def read_isolation(value: object, where: str, launcher: str) -> str:
+    """An `isolation` that the launcher can give.
+
+    Raises:
+        UsageError: it is none, or that launcher runs one trial at a time.
+    """
+    if value not in (EXCLUSIVE, SHARED):
+        raise bad_value(where, value, f"{EXCLUSIVE!r} or {SHARED!r}")
+    if value == SHARED and side_by_side(launcher) is None:
+        able = [name for name in catalogue.names("launchers") if side_by_side(name) is not None]
+        allowed = f"{EXCLUSIVE!r} with launcher {launcher}, which runs one trial at a time"
+        raise bad_value(where, value, f"{allowed} ({SHARED!r} needs launcher {', '.join(able)})")
+    return str(value)
+
+
+def why_missing(capability: str, launcher: str, isolation: str = EXCLUSIVE) -> str | None:
     """Why a capability cannot be had, in a few words; None: it can."""
+    together = side_by_side(launcher) if isolation == SHARED else None
+    if capability in (together or {}):
+        return str((together or {})[capability])
     if launcher == DEFAULT:
         return capabilities.MISSING[capability]()
     said: dict[str, Any] = catalogue.literal("launchers", name_of(launcher), "LACKS") or {}

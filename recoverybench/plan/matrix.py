@@ -46,6 +46,7 @@ def read_matrix(
     steps: int,
     device_limit: int | None,
     launcher: str = launchers.DEFAULT,
+    isolation: str = launchers.EXCLUSIVE,
 ) -> tuple[tuple[Cell, ...], tuple[tuple[Cell, str], ...]]:
     """The cells of one suite: those that can be measured here, and those that cannot, with why.
 
@@ -54,7 +55,7 @@ def read_matrix(
         options: factors of the command line by TOML key; each replaces the table's list.
         shown: the file, for messages.
         steps: length of the job. device_limit: devices that a job may have; None: not known.
-        launcher: how workers are started.
+        launcher: how workers are started. isolation: of the suite.
 
     Raises:
         UsageError: a key, a value or a combination that cannot be used.
@@ -88,7 +89,7 @@ def read_matrix(
     if not unique:
         raise bad_value(f"{shown}: matrix", _spell(first), "at least one cell that is not excluded")
     cells = [_check(c, steps, device_limit) for c in unique.values()]
-    judge = Judge(launcher)
+    judge = Judge(launcher, isolation)
     refused = {cell: reason for cell in cells if (reason := judge.unsupported(cell)) is not None}
     if len(refused) == len(cells):
         first_reason = next(iter(refused.values()))

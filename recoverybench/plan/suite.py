@@ -8,6 +8,7 @@ trials = 3            # of each cell; "auto": until each median is known to `pre
 precision = "10%"     # optional, with "auto": of the median
 budget = "10m"        # optional: no trial is begun after that long
 profile = true        # optional: one trial more of each cell, under a profiler
+isolation = "shared"  # optional: cells run side by side, where the launcher has room for that
 seed = 0
 deadline = "60s"      # after it, a trial is a timeout
 steps = 45            # length of the job
@@ -41,6 +42,7 @@ from recoverybench.cells import Cell
 from recoverybench.errors import UsageError, bad_value
 from recoverybench.plan import catalogue, launchers
 from recoverybench.plan.factors import check_keys, read_integer
+from recoverybench.plan.launchers import EXCLUSIVE
 from recoverybench.plan.matrix import read_matrix
 from recoverybench.plan.own_files import beside
 from recoverybench.plan.trials import AUTO, read_amount
@@ -57,6 +59,7 @@ _SUITE_KEYS = (
     "precision",
     "budget",
     "profile",
+    "isolation",
     "seed",
     "deadline",
     "steps",
@@ -85,6 +88,8 @@ class Suite:
         data: the text to train on, or None for the workload's own.
         profile: each cell gets one trial more, which runs under a profiler and is in no
             statistic; the budget is not for these.
+        isolation: ``exclusive`` (a trial has no neighbour) or ``shared`` (as many trials side by
+            side as the launcher has room for).
     """
 
     name: str
@@ -100,6 +105,7 @@ class Suite:
     precision: float | None = None
     budget_s: float | None = None
     profile: bool = False
+    isolation: str = EXCLUSIVE
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -157,6 +163,7 @@ class Overrides:
     precision: str | float | None = None
     budget: str | float | None = None
     profile: bool | None = None
+    isolation: str | None = None
     seed: str | int | None = None
     deadline: str | float | None = None
     steps: str | int | None = None
@@ -254,6 +261,7 @@ def _resolve(
 
     steps = read_integer(*lookup("steps", DEFAULT_STEPS), 1)
     name = _read_name(table.get("name"), f"{shown}: suite.name")
+    isolation = launchers.read_isolation(*lookup("isolation", EXCLUSIVE), launcher)
     cells, refused = read_matrix(
         beside(_table(document, "matrix", shown), path.parent),
         overrides.factors(),
@@ -261,6 +269,7 @@ def _resolve(
         steps,
         limit,
         launcher,
+        isolation,
     )
     amount = read_amount(lookup("trials", 1), lookup("precision", None), lookup("budget", None))
     suite = Suite(
@@ -270,6 +279,7 @@ def _resolve(
         precision=amount.precision,
         budget_s=amount.budget_s,
         profile=_read_flag(*lookup("profile", False)),
+        isolation=isolation,
         seed=read_integer(*lookup("seed", 0), 0),
         deadline_s=parse_duration(*lookup("deadline", "60s")),
         steps=steps,

@@ -20,13 +20,18 @@ class Judge:
     """Says of cells whether they can be measured here; looks each part up once.
 
     Args:
-        launcher: how workers would be started.
+        launcher: how workers would be started. isolation: whether trials run side by side.
     """
 
-    def __init__(self, launcher: str = launchers.DEFAULT) -> None:
+    def __init__(
+        self, launcher: str = launchers.DEFAULT, isolation: str = launchers.EXCLUSIVE
+    ) -> None:
         self._launcher = launcher
+        self._isolation = isolation
         self._part = functools.cache(_part)
-        self._lack = functools.cache(functools.partial(missing_capability, launcher=launcher))
+        self._lack = functools.cache(
+            functools.partial(missing_capability, launcher=launcher, isolation=isolation)
+        )
         self._survives = functools.cache(
             lambda name: catalogue.literal("state-sources", name, "SURVIVES")
         )
@@ -37,7 +42,9 @@ class Judge:
         return (
             self._lack("faults", _name(cell.fault))
             or self._lack("strategies", _name(cell.strategy))
-            or _missing(_needed_by_trigger(cell), f"trigger {cell.trigger}", self._launcher)
+            or _missing(
+                _needed_by_trigger(cell), f"trigger {cell.trigger}", self._launcher, self._isolation
+            )
             or launchers.why_not(cell, self._launcher)
             or self._part("faults", cell.fault).unsupported(cell)
             or why_not(cell)
@@ -112,9 +119,15 @@ def unsupported(cell: Cell) -> str | None:
     return Judge().unsupported(cell)
 
 
-def missing_capability(kind: str, name: str, launcher: str = launchers.DEFAULT) -> str | None:
+def missing_capability(
+    kind: str,
+    name: str,
+    launcher: str = launchers.DEFAULT,
+    isolation: str = launchers.EXCLUSIVE,
+) -> str | None:
     """What a part needs and this machine (or the launcher) does not have; None: nothing."""
-    return _missing(needs(kind, name), f"{catalogue.KINDS[kind].singular} {name}", launcher)
+    who = f"{catalogue.KINDS[kind].singular} {name}"
+    return _missing(needs(kind, name), who, launcher, isolation)
 
 
 def needs(kind: str, name: str) -> tuple[str, ...]:
@@ -132,9 +145,9 @@ def _name(text: str) -> str:
     return text.partition(":")[0]
 
 
-def _missing(names: tuple[str, ...], who: str, launcher: str) -> str | None:
+def _missing(names: tuple[str, ...], who: str, launcher: str, isolation: str) -> str | None:
     for name in names:
-        why = launchers.why_missing(name, launcher)
+        why = launchers.why_missing(name, launcher, isolation)
         if why is not None:
             return f"{who} needs {name}: {why}"
     return None

@@ -42,6 +42,11 @@ _MOMENTS = {
     "restore": "“restore” breaks it while a job that is resumed reads its state",
     "compile": "“compile” breaks it while a job that is resumed compiles its step",
 }
+_BESIDE = (
+    "Trials ran side by side, each on nodes or cores of its own, with up to {most} beside one at a "
+    "time. What nodes share (network, file system, control plane) they shared, so that one may "
+    "have slowed another down; every trial's record says how many neighbours it had."
+)
 _REST = (
     "Recovery time runs from the moment the fault takes effect to the first training step that is "
     "completed after it; time to progress runs on to the first step that had not been completed "
@@ -63,12 +68,14 @@ def method(rows: Sequence[Row]) -> list[str]:
     """How it was measured, a paragraph a point, of what these rows have in them."""
     slices = [one_controller(row.cell) for row in rows]
     used = dict.fromkeys(row.cell.trigger.partition(":")[0] for row in rows)
+    most = max((trial.neighbours for row in rows for trial in row.trials), default=0)
     moments = [_MOMENTS[kind] for kind in used if kind in _MOMENTS] or [_MOMENTS["step"]]
     return [
         *([] if slices and all(slices) else [_PROCESSES]),
         *([_SLICES] if any(slices) else []),
         *([_COMMANDS] if any(row.cell.strategy == "own" for row in rows) else []),
         f"A trigger says when: {'; '.join(moments)}.",
+        *([_BESIDE.format(most=most)] if most else []),
         *_REST,
     ]
 

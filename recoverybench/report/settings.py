@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from recoverybench.blocks import design_lines, trials_text
+from recoverybench.blocks import design_lines, isolation_words, trials_text
 from recoverybench.cells import FACTORS
 from recoverybench.errors import UsageError
 from recoverybench.labels import FACTOR_NAMES, NONE, constant_factors, seconds
@@ -154,6 +154,7 @@ def _suite(run: Run) -> Pairs:
         ("steps of the job", str(suite.steps)),
         ("seed", str(suite.seed)),
         ("deadline", seconds(suite.deadline_s)),
+        ("isolation", isolation_words(suite.isolation)),
         ("training text", suite.data or "the workload's own"),
     ]
 

@@ -190,7 +190,7 @@ COLUMNS: dict[str, Column] = {
         lambda r: r.soak and r.soak["goodput"],
         "`goodput` of the whole soak that the trial is of",
     ),
-    **_fields("Int64", "block", "position"),
+    **_fields("Int64", "block", "position", "neighbours"),
     "clock_bound_s": Column(
         "float64",
         lambda r: max(r.clock_bound_s.values(), default=0.0),

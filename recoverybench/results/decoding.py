@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, overload
 from recoverybench.cells import Cell
 from recoverybench.errors import UsageError
 from recoverybench.records import Span, TrialRecord, Verification
-from recoverybench.results.migrations import v4
+from recoverybench.results.migrations import v5
 from recoverybench.results.shapes import LONGEST_S, check_shape, in_measure, is_time
 from recoverybench.vocabulary import SCHEMA_VERSION
 
@@ -216,7 +216,7 @@ def quick() -> Quick:
 
     hints = typing.get_type_hints(TrialRecord)
     return Quick(
-        (version(SCHEMA_VERSION, {}), version(4, v4.TRIAL)),
+        (version(SCHEMA_VERSION, {}), version(5, v5.TRIAL)),
         msgspec.json.Decoder(list[of(Span)]).decode,  # type: ignore[misc]
         (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError),
     )

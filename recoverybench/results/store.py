@@ -18,6 +18,8 @@ History of the format (`SCHEMA_VERSION`, in run.json):
   has a summary, profile/<trial>/summary.json.
 * 5: records say how far clocks of several hosts may make a time wrong (`clock_bound_s`, and
   `bound_s` of each evidence).
+* 6: trials may run side by side: a suite has an `isolation`, and records say how many `neighbours`
+  they had.
 
 Earlier versions are read through `results.migrations`, later ones are refused.
 
@@ -53,6 +55,7 @@ __all__ = [
     "default_run_id",
     "describe_run",
     "load",
+    "new_directory",
     "record_line",
     "replace_file",
     "whole_trials",
@@ -172,22 +175,7 @@ class RunDir:
 
         What an interrupted session left of the same trial is kept, as ``<trial>.cut-N``.
         """
-        return self._new("journal", trial), self._new("logs", trial)
-
-    def profile_dir(self, trial: str) -> Path:
-        """A new directory for the profiles of one trial, likewise."""
-        return self._new("profile", trial)
-
-    def _new(self, name: str, trial: str) -> Path:
-        path = self.path / name / trial
-        number = 1
-        while os.path.lexists(path):
-            aside = path.with_name(f"{trial}.cut-{number}")
-            if not os.path.lexists(aside):
-                path.rename(aside)
-            number += 1
-        path.mkdir(parents=True)
-        return path
+        return new_directory(self.path, "journal", trial), new_directory(self.path, "logs", trial)
 
     def close(self) -> None:
         """Gives up the lock; may be called twice."""
@@ -212,6 +200,22 @@ class RunDir:
     def _write_info(self) -> None:
         text = json.dumps(self.info.as_dict(), indent=2, allow_nan=False) + "\n"
         replace_file(self.path / RUN, text.encode())
+
+
+def new_directory(run: Path, name: str, trial: str) -> Path:
+    """A new directory of one trial in a run's directory, below `name`.
+
+    What an interrupted session left of the same trial is kept, as ``<trial>.cut-N``.
+    """
+    path = run / name / trial
+    number = 1
+    while os.path.lexists(path):
+        aside = path.with_name(f"{trial}.cut-{number}")
+        if not os.path.lexists(aside):
+            path.rename(aside)
+        number += 1
+    path.mkdir(parents=True)
+    return path
 
 
 def record_line(record: TrialRecord) -> bytes:

@@ -117,6 +117,8 @@ def _simulated(record: TrialRecord) -> str:
 
 def _more(record: TrialRecord) -> Iterator[str]:
     """What only some trials have."""
+    if beside := record.neighbours:
+        yield f"up to {beside} {'trial' if beside == 1 else 'trials'} of this run went on beside it"
     if record.stopped is not None:
         yield stop_words(record.stopped)
     if record.recoveries > 1:
