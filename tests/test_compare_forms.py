@@ -28,12 +28,20 @@ from tests.sides import CELLS, all_forms, compared, in_terminal, side, trials, w
 # The command
 
 
+@pytest.fixture(scope="module")
+def three_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of results; each line of them was on disk before the next one was written."""
+    results = tmp_path_factory.mktemp("three") / "results"
+    written(results, trials(10), "base")
+    written(results, trials(10, 1.5, seed=1), "slow")
+    written(results, trials(10, seed=2), "alike")
+    return results
+
+
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def kept(three_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    written(tmp_path / "results", trials(10), "base")
-    written(tmp_path / "results", trials(10, 1.5, seed=1), "slow")
-    written(tmp_path / "results", trials(10, seed=2), "alike")
+    shutil.copytree(three_runs, tmp_path / "results")
     return tmp_path
 
 

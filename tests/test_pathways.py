@@ -377,12 +377,12 @@ def test_it_goes_on_with_a_slice_less_from_the_snapshot(tmp_path: Path) -> None:
 @pytest.mark.real
 def test_it_grows_back_at_a_checkpoint_and_loses_no_step(tmp_path: Path) -> None:
     settings = {**controller_spec.SPEC["controller"], "minimum_slice_count": 2, "poll_s": 0.05}
-    told = run(tmp_path / "grown", controller=settings, steps=500, back_s=None, back=True)
+    told = run(tmp_path / "grown", controller=settings, steps=150, back_s=None, back=True)
     kinds = [m["kind"] for m in told.messages]
     assert kinds == ["running", "hold", "failed", "running", "left", "running", "done"]
     assert [line["slices"] for line in told.named("up")] == [[0, 1, 2], [0, 2], [0, 1, 2]]
     last = told.named("step", 1)[-1]["step"]
-    assert last % 5 == 0 and last < 500
+    assert last % 5 == 0 and last < 150
     assert told.named("restore", 2)[0]["step"] == last
     assert told.named("step", 2)[0]["step"] == last + 1
     third = [e["event"] for e in told.lines if e.get("generation") == 2]
