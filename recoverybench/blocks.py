@@ -90,8 +90,9 @@ def neighbours_line(info: RunInfo, trials: Sequence[TrialRecord]) -> str | None:
         return (
             "cells could run side by side, and there was no room for that: no trial had a neighbour"
         )
-    several = "another trial" if most == 1 else f"{most} others"
-    return f"trials ran side by side, with up to {several} beside each, which may disturb"
+    return (
+        f"trials ran side by side, up to {most + 1} at a time, and may have disturbed one another"
+    )
 
 
 def design_lines(info: RunInfo, trials: Sequence[TrialRecord]) -> list[str]:

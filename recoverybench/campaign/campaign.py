@@ -193,7 +193,7 @@ def _open(
             raise UsageError(
                 "--resume needs --out: expected the directory of the run to go on with"
             )
-        return RunDir.resume(Path(out), suite)
+        return RunDir.resume(Path(out), suite, launcher)
     if out is None:
         base = Path("results")
         out = base / results.default_run_id(suite, datetime.now(UTC), base)

@@ -103,9 +103,8 @@ def _factor_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--data", metavar="FILE", help="A text to train on, in place of the one that ships.")
 @click.option(
     "--launcher",
-    default="local",
     metavar="NAME",
-    help="How workers are started: local, ray, ray:pack, or kubernetes:FILE.toml.",
+    help="How workers are started: local (so without it), ray, ray:pack, or kubernetes:FILE.toml.",
 )
 @click.option(
     "--ray-address",
@@ -157,6 +156,8 @@ def command(suite: str | None, quiet: bool, strict: bool, output: str, **options
 
     out, overrides = options["out"], _overrides(options)
     begun = results.load(out) if options["resume"] and out is not None else None
+    if options["launcher"] is None:  # a run that goes on does so as it was begun
+        options["launcher"] = "local" if begun is None else begun.info.launcher
     if options["ray_address"] is not None:
         os.environ["RAY_ADDRESS"] = options["ray_address"]
     if begun is not None and out is not None and overrides.profile:

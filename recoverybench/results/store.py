@@ -105,15 +105,21 @@ class RunDir:
         return run
 
     @classmethod
-    def resume(cls, path: Path, suite: Suite) -> tuple[RunDir, tuple[TrialRecord, ...]]:
+    def resume(
+        cls, path: Path, suite: Suite, launcher: str | None = None
+    ) -> tuple[RunDir, tuple[TrialRecord, ...]]:
         """Opens a run that exists, to go on with the trials that it has not finished.
+
+        Args:
+            launcher: how workers would be started; None: as they were.
 
         Returns:
             The run, with status ``running``, and its finished trials, profiled ones included.
 
         Raises:
             UsageError: it is no run, is being written by another process, was made from a
-                suite that differs, or something in it is not what could be written on.
+                suite that differs or with another launcher, or something in it is not what could
+                be written on.
         """
         if not (path / RUN).is_file():
             raise bad_value("--out", str(path), "a run to resume (a directory with run.json)")
@@ -128,6 +134,9 @@ class RunDir:
         try:
             run = load(path)
             _check_same(run.info.suite, suite, path)
+            if launcher not in (None, run.info.launcher):
+                allowed = f"{run.info.launcher!r}, with which {path} was begun"
+                raise bad_value("--launcher", launcher, allowed)
             trials, _ = read_trials(path)
             cut = _cut_soak(trials)
             _set_aside(path, descriptor, cut)
