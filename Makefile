@@ -36,8 +36,9 @@ $(STAMP): $(LOCKS) pyproject.toml
 demo: $(STAMP) ## run the default suite and write its report
 	@$(BIN)/recoverybench run
 
+# In two processes: while real workers train, wait and die in one, the other has tests without them.
 test: lint ## lint, then every test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
 lint: $(STAMP) ## format check, lint and types
 	$(BIN)/ruff format --check

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.sharing import Sharing, turn_of
+
 # The same examples every time where it counts for everybody, and no time limit of one
 # example: two slow cores are not a defect of the code.
 settings.register_profile(
@@ -26,9 +28,23 @@ def repository() -> Path:
     return REPOSITORY
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first; a file's tests stay in their order."""
+    items.sort(key=lambda item: turn_of(item.nodeid))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Folders of tests have short names in each of several processes, as they have in one.
+
+    The name of a Unix socket has to fit in, and messages to users leave out the middle of a long
+    path.
+    """
+    within = Path(config.option.basetemp or "")
+    if "PYTEST_XDIST_WORKER" in os.environ and within.parent.name.startswith("pytest-"):
+        config.option.basetemp = None
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Where there are several processes, how tests are shared out; see `tests.sharing`."""
-    from tests.sharing import Sharing
-
+    """Where there are several processes, how tests are shared out among them."""
     return Sharing(config, log)

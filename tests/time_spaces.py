@@ -17,7 +17,14 @@ from typing import Final
 from recoverybench.launchers import local
 from recoverybench.launchers.base import How, Process
 
-SECONDS: Final = {"0.0": 1000.25, "1.0": -3.5, "2.0": 250_000.0, "1.1": 77.000001, "3.0": 12.0}
+SECONDS: Final = {
+    "0.0": 1000.25,
+    "1.0": -3.5,
+    "2.0": 250_000.0,
+    "1.1": 77.000001,
+    "2.1": 77.000001,  # one of the two is broken, and comes back
+    "3.0": 12.0,
+}
 """Slot and attempt -> what its clock shows beyond the machine's, s."""
 
 OTHERS: Final = 5.0

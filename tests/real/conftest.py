@@ -25,6 +25,11 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
         "JAX_PLATFORMS": "cpu",
         "COLUMNS": "200",
     }
+    # Ports are everybody's: a run of another such place takes none of ours.
+    ports = f"recoverybench-ports-{os.getuid()}"
+    shared = Path(tempfile.gettempdir()) / ports
+    shared.mkdir(mode=0o700, exist_ok=True)
+    (temporary / ports).symlink_to(shared)
     place = Command(temporary, environment)
     yield place
     processes = place.processes()

@@ -35,7 +35,11 @@ def run(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Run:
     ]
     if MISSING["user-notification"]() is None:
         cells.append({"trigger": ["save:2", "save:9:torn", "save:9999"], "victim": 0} | RESTART)
-    text = suite_text({"trigger": TRIGGERS, "watchdog": ["5s"]}, include=cells, deadline="60s")
+    text = suite_text(
+        {"trigger": TRIGGERS, "watchdog": ["5s"], "interval": [INTERVAL]},
+        include=cells,
+        deadline="60s",
+    )
     # An included cell takes the first trigger of the list where it names none.
     return command.measure(tmp_path_factory.mktemp("approach"), text, patience_s=450)
 

@@ -1,4 +1,4 @@
-"""Where coming back is hard: worker 0, no watchdog, no checkpoint, a save in flight."""
+"""Where coming back is hard: worker 0, no watchdog, no checkpoint."""
 
 from __future__ import annotations
 
@@ -94,38 +94,6 @@ def test_every_trial_of_a_cell_counts_but_only_recovered_ones_give_times(edges: 
         without_effect = summary.outcomes.get("no_effect", 0)
         assert (summary.n, summary.judged) == (1, 1 - without_effect)
         assert (summary.recovery_s is not None) == (summary.recovered == 1)
-
-
-@pytest.fixture(scope="module")
-def saving(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Kills one step after an asynchronous save was begun."""
-    triggers = [f"step:{step}" for step in (9, 17)]
-    matrix = {"strategy": STRATEGIES, "trigger": triggers, "interval": [2]}
-    return command.measure(tmp_path_factory.mktemp("saving"), suite_text(matrix), "--strict")
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("step", [9, 17])
-def test_a_kill_while_a_save_is_in_flight(saving: Run, strategy: str, step: int) -> None:
-    record = only(saving, strategy=strategy, trigger=f"step:{step}")
-    assert record.outcome == "recovered" and not record.restore_tried
-    lines = read_trial(saving.path / "journal" / record.trial).lines
-    begun = {x["step"] for x in lines if x["event"] == "save" and x["generation"] == 0}
-    assert step - 1 in begun, "no save was begun just before the kill"
-    committed = {x["step"] for x in lines if x["event"] == "committed" and x["generation"] == 0}
-    assert record.restored_step in begun
-    assert not committed or record.restored_step is not None
-    assert (record.restored_step or 0) >= max(committed, default=0)
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("step", [9, 17])
-def test_later_saves_do_land(saving: Run, strategy: str, step: int) -> None:
-    record = only(saving, strategy=strategy, trigger=f"step:{step}")
-    lines = read_trial(saving.path / "journal" / record.trial).lines
-    after = [x["step"] for x in lines if x["event"] == "committed" and x["generation"] == 1]
-    assert STEPS - 2 in after and sorted(after) == after
-    assert set(after) <= set(range((record.restored_step or 0) + 2, STEPS, 2))
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tests.real_support import Command, only, suite_text
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
 
-TRIGGER, INTERVAL, NEWEST = 17, 5, 15
+TRIGGER, INTERVAL, NEWEST = 17, 7, 14
 STRATEGIES = ("warm-restart", "hot-spare")
 
 BACK = ("recovered",)
@@ -223,7 +223,7 @@ def test_damage_is_to_the_newest_checkpoint_and_before_the_kill(
     (damage,), (inject,) = lines(run, record, "damage"), lines(run, record, "inject")
     assert damage["step"] == damaged and damage["t"] < inject["t"] == record.t_inject
     committed = [x for x in lines(run, record, "committed") if x["generation"] == 0]
-    assert {x["step"] for x in committed} == {5, 10, 15}
+    assert {x["step"] for x in committed} == {INTERVAL, NEWEST}
     assert all(x["t"] < damage["t"] for x in committed)
     assert record.restored_step == back or fault == "bit-flip"
     assert record.lost_steps == TRIGGER - 1 - back or fault == "bit-flip"
@@ -252,7 +252,7 @@ def test_the_file_that_is_missing_is_named(run: Run, strategy: str) -> None:
 def test_a_step_whose_unfinished_directory_is_there_is_saved(run: Run, strategy: str) -> None:
     record = trial(run, "leftover-tmp", strategy)
     after = [x["step"] for x in lines(run, record, "committed") if x["generation"] == 1]
-    assert after == [20, 25]
+    assert after == [NEWEST + INTERVAL, NEWEST + 2 * INTERVAL]
 
 
 @pytest.mark.parametrize("fault", ["empty-step", "wrong-step"])
@@ -262,7 +262,7 @@ def test_a_name_that_is_taken_stays_taken_and_later_saves_land(
     """Orbax passes over the save of a step whose directory is there, and says nothing."""
     record = trial(run, fault, strategy)
     after = [x["step"] for x in lines(run, record, "committed") if x["generation"] == 1]
-    assert after == [25]
+    assert after == [NEWEST + 2 * INTERVAL]
 
 
 @pytest.mark.parametrize("fault", ["cache-lost", "cache-corrupt"])

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 STRATEGIES = ("restart", "warm-restart", "elastic", "hot-spare")
 ENDS_ALL = ("restart", "warm-restart")
 FAULTS = ("kill", "hang", "preempt:150ms")
-BATCH, TRIGGER, INTERVAL, WORKERS = 12, 17, 5, ("0", "1", "2")
+BATCH, TRIGGER, INTERVAL, WORKERS = 12, 17, 8, ("0", "1", "2")
 
 
 @pytest.fixture(scope="module")

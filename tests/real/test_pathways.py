@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 @pytest.fixture(scope="module")
 def run(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Run:
     suite = suite_text(
-        {"strategy": ["pathways:poll=250ms,back=200ms"]},
+        {"strategy": ["pathways:poll=250ms,back=200ms"], "interval": [5]},
         include=[
             {"strategy": "pathways:shrink", "state_source": "snapshot"},
             {"fault": "kill-coordinator"},

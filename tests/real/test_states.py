@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -23,7 +24,12 @@ TRIGGER, INTERVAL, WORKERS = 27, 5, 3
 @pytest.fixture(scope="module")
 def run(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """One trial of each cell; the command's exit code says that every one recovered."""
-    matrix = {"strategy": KEEPING, "state_source": SOURCES, "trigger": [f"step:{TRIGGER}"]}
+    matrix: dict[str, Sequence[Any]] = {
+        "strategy": KEEPING,
+        "state_source": SOURCES,
+        "trigger": [f"step:{TRIGGER}"],
+        "interval": [INTERVAL],
+    }
     restarts = [{"strategy": "restart", "state_source": s} for s in ("local", "snapshot")]
     # Storage whose files are not in memory, where this machine can drop them.
     cold = page_cache.why_not(str(command.temporary)) is None

@@ -35,7 +35,12 @@ SAVED, BEFORE = 10, 5
 def run(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Run:
     if (why := capabilities.MISSING["user-notification"]()) is not None:
         pytest.skip(why)
-    base = {"strategy": ["elastic"], "watchdog": ["1s"], "fault": ["kill"]}
+    base: dict[str, list[Any]] = {
+        "strategy": ["elastic"],
+        "watchdog": ["1s"],
+        "fault": ["kill"],
+        "interval": [SAVED - BEFORE],
+    }
     suite = suite_text(base, include=CELLS)
     directory = tmp_path_factory.mktemp("storage")
     run = command.measure(directory, suite, patience_s=PATIENCE_S)

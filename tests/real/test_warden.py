@@ -1,6 +1,6 @@
 """What is left of a supervisor that was killed: found by its mark, and ended by a warden.
 
-Every run on this machine ends such leftovers as it begins: none may begin beside these tests.
+Every run on this machine ends the leftovers of all that are gone, also one beside these tests.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from recoverybench import leftovers
 from recoverybench.doctor import software
+from tests.real_support import started_by
 
 SUPERVISOR = """
 import os, subprocess, time
@@ -27,7 +30,9 @@ with Warden():
         env=env, start_new_session=True, stdout=subprocess.PIPE, text=True,
     )
     print(loop.stdout.readline().strip(), flush=True)
-    time.sleep(300)
+    {until}
+print(flush=True)
+input()
 """
 
 
@@ -41,7 +46,9 @@ def gone(pid: int) -> bool:
 
 def test_a_killed_supervisor_takes_a_command_and_all_its_children_along() -> None:
     supervisor = subprocess.Popen(
-        [sys.executable, "-c", SUPERVISOR], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SUPERVISOR.replace("{until}", "time.sleep(300)")],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert supervisor.stdout is not None
     sleeper = int(supervisor.stdout.readline())
@@ -50,27 +57,32 @@ def test_a_killed_supervisor_takes_a_command_and_all_its_children_along() -> Non
     os.kill(supervisor.pid, signal.SIGKILL)
     supervisor.wait()
     end = time.monotonic() + 20
-    while (not gone(sleeper) or leftovers.processes()) and time.monotonic() < end:
+    while (not gone(sleeper) or started_by(supervisor.pid)) and time.monotonic() < end:
         time.sleep(0.02)
     assert gone(sleeper)
-    assert leftovers.processes() == []
+    assert started_by(supervisor.pid) == {}
     supervisor.stdout.close()
 
 
 def test_it_ends_with_what_it_watches_over_and_harms_nothing() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SUPERVISOR.replace("    time.sleep(300)", "    loop.kill()")],
-        capture_output=True,
+    supervisor = subprocess.Popen(
+        [sys.executable, "-c", SUPERVISOR.replace("{until}", "loop.kill()")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=60,
     )
-    assert done.returncode == 0, done.stderr
-    sleeper = int(done.stdout.splitlines()[0])
+    assert supervisor.stdout is not None
+    sleeper = int(supervisor.stdout.readline())
+    supervisor.stdout.readline()  # the warden has ended
     assert not gone(sleeper)  # nobody was killed: it is the job's to end what it started
     os.kill(sleeper, signal.SIGKILL)
+    _, said = supervisor.communicate("\n", timeout=60)
+    assert supervisor.returncode == 0, said
 
 
-def test_the_doctor_finds_leftovers_and_leaves_them_alone() -> None:
+def test_the_doctor_finds_leftovers_and_leaves_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "OWNER_VARIABLE", "RECOVERYBENCH_OWNER_OF_A_TEST")
     owner = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     start = Path(f"/proc/{owner.pid}/stat").read_text().rpartition(")")[2].split()[19]
     orphan = subprocess.Popen(
