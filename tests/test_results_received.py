@@ -19,7 +19,7 @@ from recoverybench import cli, damage, received
 from recoverybench.analysis.journal import JournalError, read_journal
 from recoverybench.campaign.reference import load_reference
 from recoverybench.errors import HarnessError, UsageError
-from recoverybench.results.store import load
+from recoverybench.results.store import load, record_line
 
 SAMPLE = Path(__file__).parent / "samples" / "v4"
 HOSTILE = [
@@ -56,6 +56,12 @@ def change_trial(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
     data = json.loads(second)
     change(data)
     (run / "trials.jsonl").write_bytes(first + json.dumps(data).encode() + b"\n")
+
+
+def write_as_now(run: Path) -> None:
+    """Its trials as this version writes them: what is older is migrated when it is read."""
+    content = b"".join(map(record_line, load(run).trials))
+    (run / "trials.jsonl").write_bytes(content)
 
 
 def refused(run: Path) -> str:
@@ -240,6 +246,7 @@ def test_numbers_beyond_all_measure(
 def test_spans_that_are_none_are_named_when_they_are_looked_at(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    write_as_now(run)
     for spans, words in [
         ([{"worker": 0}], "spans[0].attempt is missing"),
         ([3], "spans[0] = 3: expected an object"),
@@ -258,6 +265,7 @@ def test_spans_that_are_none_are_named_when_they_are_looked_at(
 
 
 def test_the_quick_way_and_the_slow_one_agree(run: Path) -> None:
+    write_as_now(run)
     quick = load(run).trials
     path = run / "trials.jsonl"
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
