@@ -154,7 +154,9 @@ def test_before_a_job_lost_nodes_are_made_up_for(
     actor = cluster.actors[0]
     actor.waiting[f"ended {actor.calls[0][1][0]}"](None, ConnectionError("gone"))
     launcher.reap(process)
-    launcher.start("tcp://10.0.0.0:1", 0, 0, "cold", tmp_path / "0.0.log")
+    assert len(cluster.held) == 1, "in the middle of a job nothing is reserved"
+    launcher.announce("tcp://10.0.0.0:2", 2)
+    launcher.start("tcp://10.0.0.0:2", 0, 0, "cold", tmp_path / "0.0.log")
     assert [nodes for _, nodes in cluster.held][-1] == ["n2", "n3", "n0"], "n1 is known as lost"
 
 
@@ -204,15 +206,94 @@ def test_what_ray_says_is_one_line(said: str) -> None:
 
 
 def test_an_end_is_reported_once_and_after_closing_not_at_all(tmp_path: Path) -> None:
-    handle = Handle(Actor("n1", None, {}, ()), "n1", "k", 0, own=True, log=tmp_path / "log")
+    handle = Handle(Actor("n1", None, {}, ()), "n1", "k", 0, 0, own=True, log=tmp_path / "log")
     process = RayProcess(handle, "cold", tmp_path / "log")
     assert (process.pid, process.how, process.fd) == (0, "cold", handle.read)
-    handle.started(None, RuntimeError("no"))
+    handle.started(0, None)
     assert process.pid == 0
     handle.over((0, None), None)
+    handle.started(None, RuntimeError("later"))
     handle.over(None, RuntimeError("later"))
     assert os.read(process.fd, 10) == b"."
     assert handle.ended == Ended(0, None)
     handle.close()
     with pytest.raises(OSError):
         os.fstat(process.fd)
+
+
+def test_every_job_begins_on_the_same_nodes(
+    launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
+) -> None:
+    """Also where the one before it ended elsewhere: so each victim's node is the same, too."""
+
+    def start(slot: int, attempt: int) -> Any:
+        log = tmp_path / f"{slot}.{attempt}.log"
+        return launcher.start("tcp://10.0.0.0:1", slot, attempt, "cold", log)
+
+    def end(process: Any) -> None:
+        actor = next(a for a in cluster.actors if a is process.handle.actor)
+        actor.waiting[f"ended {process.handle.key}"]((None, "SIGKILL"), None)
+        launcher.reap(process)
+
+    for _ in range(3):
+        launcher.announce("tcp://10.0.0.0:1", 2)
+        assert launcher.host(0) == "10.0.0.1"
+        first, second = start(0, 0), start(1, 0)
+        assert (first.handle.node, second.handle.node) == ("n1", "n2")
+        launcher.lost(1)
+        end(second)
+        again = start(1, 1)
+        assert again.handle.node == "n3"
+        end(first)
+        end(again)
+    assert len(cluster.held) == 1
+
+
+def test_where_all_end_at_once_an_address_that_was_given_out_holds(
+    launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
+) -> None:
+    """A node is lost, every worker ended, and the next rank 0 is where it was said to be."""
+    launcher.announce("tcp://10.0.0.0:1", 2)
+    processes: list[Any] = [
+        launcher.start("tcp://10.0.0.0:1", slot, 0, "cold", tmp_path / f"{slot}.0.log")
+        for slot in (0, 1)
+    ]
+    launcher.lose_node(processes[1])
+    launcher.lost(1)
+    for process in processes:
+        process.handle.actor.waiting[f"ended {process.handle.key}"]((None, "SIGKILL"), None)
+        launcher.reap(process)
+    said = launcher.host(0)
+    again: list[Any] = [
+        launcher.start("tcp://10.0.0.0:1", slot, 1, "cold", tmp_path / f"{slot}.1.log")
+        for slot in (0, 1)
+    ]
+    assert (said, [process.handle.node for process in again]) == ("10.0.0.1", ["n1", "n3"])
+
+
+def test_what_an_actor_cannot_start_has_ended(
+    launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
+) -> None:
+    """Nobody waits for a worker that will never call."""
+    log = tmp_path / "0.0.log"
+    process = launcher.start("tcp://10.0.0.0:1", 0, 0, "cold", log)
+    [actor] = cluster.actors
+    key = actor.calls[0][1][0]
+    actor.waiting[f"start {key}"](None, RuntimeError("no such module"))
+    assert ready(process)
+    assert launcher.reap(process) == Ended(None, "SIGKILL")
+    assert log.read_text() == "error: lost with its actor: RuntimeError: no such module\n"
+
+
+def test_who_came_in_anothers_place_keeps_it_when_that_ones_end_is_seen(
+    launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
+) -> None:
+    processes: list[Any] = [
+        launcher.start("tcp://10.0.0.0:1", slot, attempt, "cold", tmp_path / "log")
+        for slot, attempt in ((0, 0), (1, 0), (1, 1))
+    ]
+    first, second = processes[1].handle, processes[2].handle
+    first.actor.waiting[f"ended {first.key}"]((None, "SIGKILL"), None)
+    launcher.reap(processes[1])
+    third: Any = launcher.start("tcp://10.0.0.0:1", 2, 0, "cold", tmp_path / "log")
+    assert third.handle.node != second.node

@@ -9,9 +9,9 @@ import importlib
 import os
 import signal
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 from recoverybench.errors import UsageError, bad_value, shorten
@@ -170,11 +170,8 @@ class Cluster:
         self._restore()
 
 
-def connect(log: Path | None = None) -> Cluster:
+def connect() -> Cluster:
     """Connect to the cluster that RAY_ADDRESS names, else to this machine's.
-
-    Args:
-        log: receives what Ray has to say; None: it is dropped.
 
     Raises:
         UsageError: Ray is not installed, or no cluster answers.
@@ -191,7 +188,8 @@ def connect(log: Path | None = None) -> Cluster:
     except ImportError:
         install = "pip install 'recoverybench[ray]'"
         raise UsageError(f"--launcher ray needs the package ray: {install}") from None
-    restore = _keep_to_ourselves(log)
+    restore = _keep_to_ourselves()
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(
             address=address,
@@ -206,6 +204,9 @@ def connect(log: Path | None = None) -> Cluster:
         raise UsageError(
             f"{where} = {address!r}: no Ray cluster answers: {_START} ({said})"
         ) from None
+    finally:
+        if threading.current_thread() is threading.main_thread():  # elsewhere Ray leaves it alone
+            signal.signal(signal.SIGTERM, handler)
     return Cluster(ray, restore)
 
 
@@ -218,29 +219,23 @@ def answers(host: str, port: int) -> bool:
     return True
 
 
-def _keep_to_ourselves(log: Path | None) -> Callable[[], None]:
-    """Keep Ray from printing into our output and from taking our signals; returns the undoing."""
+def _keep_to_ourselves() -> Callable[[], None]:
+    """Keep Ray from printing into our output, and from setting variables; returns the undoing."""
     module = importlib.import_module("ray._private.worker")
     before = getattr(module, "print_to_stdstream", None)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     environment = dict(os.environ)
 
-    def note(data: dict[str, Any], *_: Any, **__: Any) -> None:
-        if log is not None:
-            with suppress(OSError), log.open("a") as file:
-                file.writelines(f"ray: {line}\n" for line in data.get("lines", ()))
+    def drop(*_: Any, **__: Any) -> None:
+        """What Ray's processes print; what becomes of workers is in their own logs."""
 
     def restore() -> None:
         module.print_to_stdstream = before  # type: ignore[attr-defined]
         for name in os.environ.keys() - environment.keys():
             del os.environ[name]
         os.environ.update(environment)
-        with suppress(ValueError):  # not on the main thread: it had no handlers to set either
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
 
     if before is not None:
-        module.print_to_stdstream = note  # type: ignore[attr-defined]
+        module.print_to_stdstream = drop  # type: ignore[attr-defined]
     return restore
 
 

@@ -23,13 +23,15 @@ class Handle:
 
     Args:
         actor: it is a child of. node: that it is on. key: its name there. slot: its place.
-        own: nobody else is a child of that actor.
+        pid: on that node; 0: that is not known yet. own: nobody else is a child of that actor.
         log: of the worker; receives what became of an actor that is gone.
     """
 
-    def __init__(self, actor: Any, node: str, key: str, slot: int, *, own: bool, log: Path) -> None:
+    def __init__(
+        self, actor: Any, node: str, key: str, slot: int, pid: int, *, own: bool, log: Path
+    ) -> None:
         self.actor, self.node, self.key, self.slot, self.own = actor, node, key, slot, own
-        self.pid = 0
+        self.pid = pid
         self.expected = False
         self.ended: Ended | None = None
         self._log = log
@@ -37,8 +39,10 @@ class Handle:
         self.read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def started(self, pid: int | None, error: BaseException | None) -> None:
-        """It has been started, or cannot be; in that case its end is reported as well."""
-        if error is None and pid:
+        """It has been started (0: it could not be, and has ended), or its actor cannot start it."""
+        if error is not None:
+            self.over(None, error)
+        elif pid:
             self.pid = int(pid)
 
     def over(self, said: tuple[int | None, str | None] | None, error: BaseException | None) -> None:
@@ -46,7 +50,7 @@ class Handle:
         if said is not None:
             self._end(Ended(*said))
             return
-        if not self.expected:
+        if not self.expected and self.ended is None:
             with suppress(OSError), self._log.open("a") as file:
                 file.write(f"error: lost with its actor: {first_line(error)}\n")
         self._end(Ended(None, "SIGKILL"))

@@ -67,7 +67,7 @@ class Host:
         self._local.environment |= variables
         try:
             process = self._local.start(address, slot, attempt, how, Path(log))
-        except HarnessError as error:
+        except (HarnessError, OSError) as error:
             self._end_of(key).set_result((1, None))
             with suppress(OSError), Path(log).open("a") as file:
                 file.write(f"error: {error}\n")

@@ -49,6 +49,8 @@ class Site:
         self._wanted: Wanted | None = None
         self._nodes: dict[str, Node] = {}
         self._index: dict[str, int] = {}
+        self._order: list[str] = []
+        self._slices_held: list[list[str]] = []
 
     def check(self, wanted: Wanted) -> None:
         """Reserve nodes, and see that all of them have what workers need.
@@ -160,8 +162,9 @@ class Site:
         if reserved is None:
             return False
         self._index = {node: index for index, node in reversed(list(enumerate(reserved)))}
-        kept = self._in_order(reserved) if self.pack else order
-        self.seats = Seats(kept, self.cluster.here, slices)
+        self._order = self._in_order(reserved) if self.pack else order
+        self._slices_held = slices
+        self.seats = Seats(self._order, self.cluster.here, slices)
         return True
 
     def _room_on(self, there: Sequence[Node], most: int | None) -> Room | Packed:
@@ -193,21 +196,22 @@ class Site:
             what = f"{workers + 1} nodes, as a fault takes one of the {workers} workers'"
             raise self._too_few(len(nodes), what, wanted)
 
-    def renew(self) -> None:
-        """Before a job: reserve anew where nodes were lost since.
+    def begin_job(self) -> None:
+        """Seats as at the very beginning, on what is reserved; that is renewed where nodes of it
+        were lost since.
 
         Raises:
             HarnessError: too few are left.
         """
-        gone = self.lost | {node for node in self._index if node not in self._living()}
-        if not gone & self._index.keys():
-            return
-        self.lost = gone
-        assert self._wanted is not None
-        try:
-            self.hold(self._wanted)
-        except UsageError as error:
-            raise HarnessError(f"nodes were lost: {error}") from None
+        living = {node.id for node in self.cluster.nodes()}
+        self.lost |= {node for node in self._index if node not in living}
+        if self.lost & self._index.keys():
+            assert self._wanted is not None
+            try:
+                self.hold(self._wanted)
+            except UsageError as error:
+                raise HarnessError(f"nodes were lost: {error}") from None
+        self.seats = Seats(self._order, self.cluster.here, self._slices_held)
 
     def host(self, node: str, arguments: tuple[dict[str, str], str, str | None]) -> Any:
         """A new actor on that node, see `Cluster.host`.
@@ -235,9 +239,6 @@ class Site:
     def newly_lost(self) -> frozenset[str]:
         """Nodes that are gone, without those that were when its share was given."""
         return frozenset(self.lost - self._share.lost)
-
-    def _living(self) -> set[str]:
-        return {node.id for node in self.cluster.nodes()}
 
     def _fitting(self, there: Sequence[Node], wanted: Wanted) -> list[Node]:
         try:

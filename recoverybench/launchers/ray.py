@@ -18,6 +18,7 @@ from typing import Any, Final
 from recoverybench.errors import HarnessError, UsageError, bad_value
 from recoverybench.launchers import _ray_cluster
 from recoverybench.launchers._ray_handle import Handle, RayProcess, first_line
+from recoverybench.launchers._ray_nodes import Seats
 from recoverybench.launchers._ray_site import PACK, Site
 from recoverybench.launchers._ray_variables import carried
 from recoverybench.launchers.base import Ended, How, Process, Reach, Room, Share, Wanted
@@ -39,11 +40,15 @@ SIDE_BY_SIDE = {
 _START_S: Final = 150.0
 """How long a fork server may take for its first worker, its imports included."""
 
+_EXIT_S: Final = 30.0
+"""How long an end may take to be seen. Of an actor that is told Ray tells at once; a host that has
+gone without a word Ray misses for as long as its health checks allow."""
+
 _site: Site | None = None
 
 
 class Ray:
-    """See `launchers.base.Launcher`.
+    """See `launchers.base.Launcher`, `Hosts`, `Nodes` and `Announced`.
 
     Args:
         site: the cluster. environment: added to what every worker gets.
@@ -52,6 +57,7 @@ class Ray:
     """
 
     reach: Reach = "network"
+    exit_s = _EXIT_S
 
     def __init__(
         self, site: Site, environment: dict[str, str], log: Path, python: str | None = None
@@ -66,6 +72,7 @@ class Ray:
         self._forks: dict[str, Any] = {}
         self._running: dict[str, Handle] = {}
         self._count = 0
+        self._announced = True
 
     def start(
         self,
@@ -82,22 +89,19 @@ class Ray:
         """
         if network is not None:
             raise HarnessError("launcher ray puts no worker into a network of its own")
-        if not self._running:
-            self._site.renew()
-        node = self._site.seats.sit(slot)
+        node = self._seats().sit(slot)
         if node is None:
             raise HarnessError(f"no node is left for worker {slot}")
         self._count += 1
         key = f"{slot}.{attempt}.{self._count}"
         actor = self._fork_server(node) if how == "warm" else self._new_actor(node)
-        handle = Handle(actor, node, key, slot, own=how == "cold", log=log)
-        self._running[key] = handle
         request = (key, address, slot, attempt, how, str(log.absolute()), self._variables())
         cluster = self._site.cluster
+        pid = self._forked(actor, node, request) if how == "warm" else 0
+        handle = Handle(actor, node, key, slot, pid, own=how == "cold", log=log)
+        self._running[key] = handle
         if how == "cold":
             cluster.call(actor, "start", *request, done=handle.started)
-        else:
-            handle.pid = self._forked(actor, node, request)
         cluster.call(actor, "ended", key, done=handle.over)
         return RayProcess(handle, how, log)
 
@@ -116,14 +120,27 @@ class Ray:
             return None
         handle.close()
         self._running.pop(handle.key, None)
-        self._site.seats.leave(handle.slot)
+        # What replaces it may be there already, before its end is seen.
+        if all(each.slot != handle.slot for each in self._running.values()):
+            self._site.seats.leave(handle.slot)
         if handle.own:
             self._site.cluster.kill(handle.actor)
         return handle.ended
 
+    def announce(self, address: str, workers: int) -> None:
+        """See `launchers.base.Announced.announce`."""
+        self._announced = True
+
+    def _seats(self) -> Seats:
+        """Who sits where, of the present job: from its first worker on, rank i on node i."""
+        if self._announced:
+            self._site.begin_job()
+            self._announced = False
+        return self._site.seats
+
     def host(self, slot: int) -> str:
         """See `launchers.base.Hosts.host`."""
-        node = self._site.seats.plan(slot)
+        node = self._seats().plan(slot)
         return self.bind if node is None else self._site.address_of(node)
 
     def lost(self, slot: int) -> None:
@@ -187,6 +204,7 @@ class Ray:
             pid = self._site.cluster.wait(actor, "start", *request, timeout_s=_START_S)
         except Exception as error:  # of Ray's many kinds
             self._forks.pop(node, None)
+            self._site.cluster.kill(actor)
             raise HarnessError(f"no worker on node {node[:8]}: {first_line(error)}") from None
         return int(pid)
 
