@@ -7,27 +7,14 @@ from typing import Any
 from recoverybench.cells import Cell
 from recoverybench.environments.environment import Environment
 from recoverybench.plan.suite import Suite
+from tests.sample_run import make_cell
 
 OLD = "jax==0.10.1"
 
 
 def cell(strategy: str = "elastic", environment: str | None = OLD, **changes: Any) -> Cell:
-    values: dict[str, Any] = {
-        "workload": "mlp:tiny",
-        "topology": "3x1",
-        "strategy": strategy,
-        "state_source": "storage",
-        "fault": "kill",
-        "trigger": "step:25",
-        "interval": 10,
-        "victim": None,
-        "heartbeat_s": 10.0,
-        "watchdog_s": 5.0,
-        "coordinator": "worker0",
-        "compile_cache": "executable",
-        "environment": environment,
-    }
-    return Cell(**{**values, **changes})
+    plain = {"workload": "mlp:tiny", "watchdog_s": 5.0, "coordinator": "worker0"}
+    return make_cell(**{**plain, **changes, "strategy": strategy, "environment": environment})
 
 
 def environment(name: str | None = OLD, **changes: Any) -> Environment:

@@ -9,26 +9,13 @@ from typing import Any
 
 import pytest
 
-from recoverybench.cells import Cell
 from recoverybench.errors import EXIT_USAGE, UsageError
 from recoverybench.plan.suite import Suite
 from recoverybench.records import TrialRecord
 from recoverybench.results.store import RunDir, RunInfo, describe_run
+from tests.sample_run import make_cell
 
-CELL = Cell(
-    workload="transformer:tiny",
-    topology="3x1",
-    strategy="elastic",
-    state_source="storage",
-    fault="kill",
-    trigger="step:25",
-    interval=10,
-    victim=None,
-    heartbeat_s=10.0,
-    watchdog_s=None,
-    coordinator="worker0",
-    compile_cache="executable",
-)
+CELL = make_cell(coordinator="worker0")
 SUITE = Suite("mine", "a suite", 2, 0, 60.0, 45, (CELL,), source="mine.toml")
 
 LATER = {

@@ -12,26 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recoverybench import capabilities
-from recoverybench.cells import Cell
 from recoverybench.errors import UsageError
 from recoverybench.faults import base, kill_many
 from recoverybench.plan import catalogue
+from tests.sample_run import make_cell
 
 NAMES = catalogue.names("faults")
 
-CELL = Cell(
-    workload="mlp:tiny",
-    topology="3x1",
-    strategy="elastic",
-    state_source="storage",
-    fault="kill",
-    trigger="step:17",
-    interval=5,
-    victim=None,
-    heartbeat_s=10.0,
-    watchdog_s=5.0,
-    coordinator="worker0",
-    compile_cache="executable",
+CELL = make_cell(
+    workload="mlp:tiny", trigger="step:17", interval=5, watchdog_s=5.0, coordinator="worker0"
 )
 
 FROM_STORAGE = (

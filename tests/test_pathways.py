@@ -15,7 +15,6 @@ from typing import Any, cast
 
 import pytest
 
-from recoverybench.cells import Cell
 from recoverybench.errors import UsageError
 from recoverybench.faults.kill import Kill
 from recoverybench.faults.kill_coordinator import KillCoordinator
@@ -25,20 +24,15 @@ from recoverybench.strategies import pathways
 from recoverybench.strategies.base import CannotRecover
 from recoverybench.strategies.pathways import Settings
 from tests import controller_spec
+from tests.sample_run import make_cell
 
-CELL = Cell(
+CELL = make_cell(
     workload="mlp:tiny",
-    topology="3x1",
     strategy="pathways",
-    state_source="storage",
-    fault="kill",
     trigger="step:13",
     interval=5,
-    victim=None,
-    heartbeat_s=10.0,
     watchdog_s=5.0,
     coordinator="worker0",
-    compile_cache="executable",
 )
 
 

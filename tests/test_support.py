@@ -7,24 +7,11 @@ import dataclasses
 import pytest
 
 from recoverybench import capabilities
-from recoverybench.cells import Cell
 from recoverybench.plan import catalogue
 from recoverybench.plan.support import missing_capability, needs, unsupported
+from tests.sample_run import make_cell
 
-CELL = Cell(
-    workload="mlp:tiny",
-    topology="3x1",
-    strategy="elastic",
-    state_source="storage",
-    fault="kill",
-    trigger="step:25",
-    interval=10,
-    victim=None,
-    heartbeat_s=10.0,
-    watchdog_s=5.0,
-    coordinator="worker0",
-    compile_cache="executable",
-)
+CELL = make_cell(workload="mlp:tiny", watchdog_s=5.0, coordinator="worker0")
 
 
 def why(**changes: object) -> str | None:
