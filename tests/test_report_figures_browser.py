@@ -41,6 +41,14 @@ def many() -> Run:
     return dataclasses.replace(run, trials=(*trials[:-3], lost, *trials[-2:]))
 
 
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of the report of `many`."""
+    file = tmp_path_factory.mktemp("figures") / "report.html"
+    file.write_text(render([many()]), encoding="utf-8")
+    return file.as_uri()
+
+
 def draw(found: Opened) -> None:
     for chart in ("cost-curves", "loss-curve"):
         found.page.locator(f"#{chart}").scroll_into_view_if_needed()
@@ -49,11 +57,9 @@ def draw(found: Opened) -> None:
 
 @pytest.mark.parametrize(("size", "scheme"), [(DESK, "light"), (DESK, "dark"), (PHONE, "light")])
 def test_the_sections_are_drawn_and_nothing_fails(
-    size: tuple[int, int], scheme: str, tmp_path: Path
+    size: tuple[int, int], scheme: str, address: str
 ) -> None:
-    file = tmp_path / "report.html"
-    file.write_text(render([many()]), encoding="utf-8")
-    with opened(file.as_uri(), size=size, scheme=scheme) as found:  # type: ignore[arg-type]
+    with opened(address, size=size, scheme=scheme) as found:  # type: ignore[arg-type]
         draw(found)
         assert found.marks("cost-curves") > 10
         assert found.marks("loss-curve") > 40
@@ -67,10 +73,10 @@ def test_the_sections_are_drawn_and_nothing_fails(
             keep_screenshot(found, f"report-{section}-{size[0]}-{scheme}", full=False)
 
 
-def test_a_list_chooses_what_a_chart_shows(tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
-    file.write_text(render([many()]), encoding="utf-8")
-    with opened(file.as_uri()) as found:
+def test_a_list_chooses_what_a_chart_shows_and_a_field_of_the_map_leads_to_its_trials(
+    address: str,
+) -> None:
+    with opened(address) as found:
         draw(found)
         range_of = "document.getElementById('cost-curves').layout.xaxis.range[1]"
         before = found.page.evaluate(range_of)
@@ -80,22 +86,13 @@ def test_a_list_chooses_what_a_chart_shows(tmp_path: Path) -> None:
         first = found.page.evaluate(title)
         found.page.select_option("#losses-of", index=2)
         assert found.page.evaluate(title) != first
-        assert_quiet(found)
-
-
-def test_a_field_of_the_map_leads_to_its_trials(tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
-    file.write_text(render([many()]), encoding="utf-8")
-    with opened(file.as_uri()) as found:
         found.page.locator("#topologies td a").first.click()
         found.page.locator("#trials-cell").wait_for(state="visible")
         assert_quiet(found)
 
 
-def test_curves_maps_and_losses_follow_the_filters(tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
-    file.write_text(render([many()]), encoding="utf-8")
-    with opened(file.as_uri()) as found:
+def test_curves_maps_and_losses_follow_the_filters(address: str) -> None:
+    with opened(address) as found:
         draw(found)
         page = found.page
         legend = page.locator("#costs .legend li[data-rows]:visible")
