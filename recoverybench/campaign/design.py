@@ -56,7 +56,8 @@ class Known:
 
     Attributes:
         trials: how many were run.
-        wall_s: median time that one takes; None: none was run. spent_s: all together.
+        wall_s: median time that one takes of the campaign's; None: none was run. spent_s: all
+            together.
         times_s: recovery times of trials that say something about them; infinite where the job
             did not come back: that is longer than any.
     """
@@ -164,8 +165,9 @@ def known_of(cells: Iterable[Cell], records: Iterable[TrialRecord]) -> dict[Cell
 
 
 def _known(records: Sequence[TrialRecord]) -> Known:
-    # A soak's records share their job's wall time, and are one trial.
-    walls = {(r.rep, r.trial.partition(".")[0]): r.wall_s for r in records}
+    # A soak's records share their job's wall time, and are one trial. Of what a trial took beside
+    # others its part is counted, so that all together are the time that went by.
+    walls = {(r.rep, r.trial.partition(".")[0]): r.wall_s / (1 + r.neighbours) for r in records}
     times = [
         r.recovery_s if r.outcome == "recovered" and r.recovery_s is not None else math.inf
         for r in records

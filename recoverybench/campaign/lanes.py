@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from recoverybench import machine
+from recoverybench import leftovers, machine
 from recoverybench.campaign.bench import Bench
 from recoverybench.campaign.design import Place
 from recoverybench.campaign.lane import Answer, Done, Failed, HasMade, Opened, Setup, Task, Told
@@ -33,6 +33,7 @@ from recoverybench.campaign.turns import Turns
 from recoverybench.errors import HarnessError
 from recoverybench.launchers import base
 from recoverybench.plan.suite import Suite
+from recoverybench.protocol import OWNER_VARIABLE
 from recoverybench.records import TrialRecord
 
 END_S: Final = 60.0
@@ -147,6 +148,7 @@ class Lanes:
                 stdout=output,
                 stderr=output,
                 pass_fds=[theirs.fileno()],
+                env={**os.environ, OWNER_VARIABLE: leftovers.owner_mark()},
                 start_new_session=True,  # a terminal's Ctrl-C comes to us, who pass it on
             )
         lane = _Lane(number, share, process, Connection(ours.detach()), log)

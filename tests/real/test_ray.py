@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from recoverybench.results.store import Run
-from tests.real_support import Command, finish, lines_of, only, suite_text
+from recoverybench.results.store import Run, load
+from tests.real_support import (
+    Command,
+    await_line,
+    finish,
+    lines_of,
+    only,
+    started_by,
+    story,
+    suite_text,
+)
 
 pytestmark = [
     pytest.mark.real,
@@ -21,6 +32,22 @@ pytestmark = [
 
 CELLS = {"node": {"strategy": "elastic", "fault": "kill-node"}, "worker": {"strategy": "hot-spare"}}
 """The loss of a node, and of a worker: both in one run, in any order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run that was ended by Ctrl-C.
+
+    Attributes:
+        code: of the command. said: what it printed. ours: processes that it had on this machine.
+        left: processes of recoverybench that outlived it, on any node. run: as it is then.
+    """
+
+    code: int
+    said: str
+    ours: dict[int, str]
+    left: list[str]
+    run: Run
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +131,55 @@ def test_a_cluster_that_is_too_small_is_refused_before_anything_is_written(
     assert "expected 6 nodes for 6 workers, and the cluster has " in said
     assert len(said.splitlines()) == 1
     assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture(scope="module")
+def beside(
+    run: Run, command: Command, address: str, tmp_path_factory: pytest.TempPathFactory
+) -> Ended:
+    """Two trials side by side to their end, and two more that are cut off by Ctrl-C: on what is
+    left of the cluster once `run` has taken a node from it, which are cores for two jobs.
+    """
+    assert raylets(command) == 2
+    directory = tmp_path_factory.mktemp("beside")
+    suite = suite_text(
+        {"topology": ["2x1"], "fault": ["hang"], "watchdog": ["2s"], "interval": [5, 10]},
+        isolation="shared",
+        trials=2,
+    )
+    process = command.start(
+        *command.arguments(directory, suite),
+        *("--launcher", "ray:pack", "--ray-address", address),
+        output=directory / "said",
+    )
+    journals = directory / "run" / "journal"
+    for trial in ("0002", "0003"):
+        await_line(process, journals / trial / "supervisor.0.jsonl", "inject", fault="hang")
+    ours = started_by(process.pid)
+    process.send_signal(signal.SIGINT)
+    code = finish(process)
+    left = [words for words in command.processes().values() if "recoverybench" in words]
+    return Ended(code, (directory / "said").read_text(), ours, left, load(directory / "run"))
+
+
+def test_two_trials_go_on_side_by_side_and_their_records_are_whole(beside: Ended) -> None:
+    """Each finds its own journals, its own coordination service and the state that is right."""
+    assert len(beside.run.trials) in (2, 3), "one may have ended just before the other was broken"
+    for record in beside.run.trials:
+        print(story(beside.run, record))
+        assert (record.outcome, record.neighbours) == ("recovered", 1)
+        assert record.verify is not None and record.verify.passed
+        assert record.load[0] > 0 and record.wall_s > 0
+    assert {(t.cell.interval, t.rep) for t in beside.run.trials} >= {(5, 0), (10, 0)}
+    names = {path.name for path in (beside.run.path / "journal").iterdir()}
+    assert names >= {"0000", "0001", "0002", "0003"}
+    assert len([name for name in names if name.startswith("reference")]) <= 1, "made once"
+
+
+def test_ctrl_c_ends_whatever_runs_side_by_side(beside: Ended) -> None:
+    assert beside.code == 130
+    assert beside.run.info.status == "interrupted"
+    assert sum("campaign.lane" in words for words in beside.ours.values()) == 2
+    assert not beside.left
+    assert "Interrupted. To go on: recoverybench run --out " in beside.said
+    assert not [p for p in beside.run.path.iterdir() if p.name.startswith("recoverybench-")]
