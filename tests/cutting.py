@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
-from recoverybench.wire.lines import address_of, host_and_port
+from recoverybench.wire.address import Address
 
 Cut = tuple[int | None, int | None]
 """After how many bytes to the supervisor, and to the worker, it is cut; None: not by these."""
@@ -29,13 +29,14 @@ class Cutter:
 
     def __init__(self, address: str, cuts: Iterator[Cut], *, flip: bool = False) -> None:
         self._flip = flip
-        self._where = host_and_port(address)
+        behind = Address.of(address)
+        self._where = behind.where
         self._cuts = cuts
         self.cut = 0
         self.said = bytearray()
         self._connections = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = address_of("127.0.0.1", self._listener.getsockname()[1])
+        self.address = str(Address("127.0.0.1", self._listener.getsockname()[1], behind.job))
         self._open: list[socket.socket] = []
         threading.Thread(target=self._serve, daemon=True).start()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from recoverybench.launchers.base import How, Process
 from recoverybench.launchers.local import Local
-from recoverybench.wire.lines import host_and_port
+from recoverybench.wire.address import Address
 from tests.cutting import Cut, Cutter
 from tests.loopback import Loopback
 
@@ -50,7 +50,7 @@ class Harsh(Loopback):
         self._cutters.append(cutter)
         started = super().start(cutter.address, slot, attempt, how, log, network)
         if self._strangers is None:
-            host, port = host_and_port(address)
+            host, port = Address.of(address).where
             with (self._beside / "strangers.txt").open("wb") as said:
                 arguments = [host, str(port), str(self._beside / "recorded")]
                 self._strangers = subprocess.Popen(

@@ -34,10 +34,11 @@ from recoverybench.journal_writer import Journal
 from recoverybench.launchers.base import Ended, Launcher, Process
 from recoverybench.protocol import BadMessage, JobSpec, Message
 from recoverybench.wire import handshake
+from recoverybench.wire.address import Address
 from recoverybench.wire.frames import BadFrame, Frame, Frames
 from recoverybench.wire.handshake import SECRET_VARIABLE, NotOurs
 from recoverybench.wire.ledger import Ledger
-from recoverybench.wire.lines import encode, host_and_port
+from recoverybench.wire.lines import encode
 from recoverybench.worker import distant, reports
 from recoverybench.worker.distant import Distant, Refused
 from tests.cutting import Cut, Cutter
@@ -46,6 +47,7 @@ from tests.strangers import WAYS
 SECRET = "5e" * 32
 PATIENCE_S = 30.0
 RANKS = 3
+JOB = "0123456789abcdef"
 
 
 @pytest.fixture(autouse=True)
@@ -257,7 +259,7 @@ def test_strangers_get_a_challenge_and_no_more_and_workers_are_not_touched(
     monkeypatch.setattr(sys, "argv", ["", "", "", str(tmp_path / "recorded")])
     member = desk.expect()
     worker = desk.after(lambda: Worker(desk.address))
-    where = host_and_port(desk.address)
+    where = Address.of(desk.address).where
     got: list[bytes] = []
 
     def visit(way: Callable[[socket.socket], None]) -> None:
@@ -287,7 +289,7 @@ def test_strangers_get_a_challenge_and_no_more_and_workers_are_not_touched(
 
 
 def test_a_crowd_delays_a_worker_and_does_not_keep_it_out(desk: Desk) -> None:
-    where = host_and_port(desk.address)
+    where = Address.of(desk.address).where
     desk.expect()
     crowd = desk.after(lambda: [socket.create_connection(where) for _ in range(300)])
     worker = desk.after(lambda: Worker(desk.address))
@@ -307,7 +309,7 @@ def test_a_crowd_delays_a_worker_and_does_not_keep_it_out(desk: Desk) -> None:
 def test_who_says_nothing_is_turned_away(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handshake, "HANDSHAKE_S", 0.02)
     monkeypatch.setattr(guests, "_SWEEP_S", 0.01)
-    with socket.create_connection(host_and_port(desk.address)) as link:
+    with socket.create_connection(Address.of(desk.address).where) as link:
         link.sendall(b"answer ")
         desk.until(lambda: bool(desk.lines("stranger")))
         assert desk.lines("stranger")[0]["reason"] == "no answer within 0.02 s"
@@ -320,11 +322,11 @@ def test_a_handshake_that_was_recorded_lets_nobody_in(desk: Desk) -> None:
     worker = desk.after(lambda: Worker(cutter.address))
     worker.way.send({"kind": "ready"})
     desk.until(lambda: bool(desk.heard))
-    with socket.create_connection(host_and_port(desk.address)) as link:
+    with socket.create_connection(Address.of(desk.address).where) as link:
         link.sendall(bytes(cutter.said).split(b"\n")[0] + b"\n")
         desk.until(lambda: bool(desk.lines("stranger")))
         assert desk.lines("stranger")[0]["reason"] == "a proof that does not hold"
-    with socket.create_connection(host_and_port(desk.address)) as link:
+    with socket.create_connection(Address.of(desk.address).where) as link:
         link.sendall(cutter.said)
         desk.until(lambda: len(desk.lines("stranger")) == 2)
     assert len(desk.heard) == 1 and not desk.lost
@@ -371,6 +373,22 @@ def test_who_knows_the_secret_and_is_not_expected_is_refused(
     assert desk.lines("stranger")[0]["reason"] == why
 
 
+def test_a_worker_of_an_earlier_job_on_the_same_port_is_a_stranger(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows the run's secret, and its slot is expected: the job is another one."""
+    monkeypatch.setattr(distant, "RECONNECT_S", 0.05)
+    member = desk.expect()
+    here = Address.of(desk.address)
+    with pytest.raises(Refused, match="no supervisor at"):
+        desk.after(lambda: Worker(str(Address(here.host, here.port, JOB))))
+    assert {line["reason"] for line in desk.lines("stranger")} == {"a proof that does not hold"}
+    assert member.connection is None
+    worker = desk.after(lambda: Worker(desk.address))
+    worker.way.send({"kind": "ready"})
+    desk.until(lambda: bool(desk.heard))
+
+
 def test_a_second_worker_in_the_same_slot_is_refused(desk: Desk) -> None:
     desk.expect()
     first = desk.after(lambda: Worker(desk.address))
@@ -395,7 +413,7 @@ def test_a_supervisor_without_the_secret_is_none(monkeypatch: pytest.MonkeyPatch
         pool.submit(pretend, listener)
         port = listener.getsockname()[1]
         with pytest.raises(Refused, match="no supervisor at"):
-            Distant(f"tcp://127.0.0.1:{port}", bytes.fromhex(SECRET), 0, 0, 1)
+            Distant(f"tcp://127.0.0.1:{port}/{JOB}", bytes.fromhex(SECRET), 0, 0, 1)
 
 
 # --- connections that are lost ----------------------------------------------------------------

@@ -5,21 +5,29 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from recoverybench.protocol import FROM_WORKER, TO_WORKER, BadMessage, JobSpec, Message, Place
 from recoverybench.wire import handshake
+from recoverybench.wire.address import _FORM, Address
 from recoverybench.wire.frames import BadFrame, Frame, Frames
 from recoverybench.wire.handshake import NotOurs
 from recoverybench.wire.ledger import ACKNOWLEDGE_EVERY, MOST_KEPT, BadNumber, Ledger, Overrun
-from recoverybench.wire.lines import MAX_LINE, Lines, address_of, decode, encode, host_and_port
+from recoverybench.wire.lines import MAX_LINE, Lines, decode, encode
 
 SECRET = bytes(range(32))
+JOB = "0123456789abcdef"
+NO_ADDRESSES = (
+    *("tcp://", f"tcp://h/{JOB}", f"tcp://:1/{JOB}", f"tcp://h:0/{JOB}", f"tcp://h:65536/{JOB}"),
+    *(f"h:1/{JOB}", "/tmp/s", "tcp://h:1", f"tcp://h:1/{JOB[1:]}", f"tcp://h:1/{JOB}\n"),
+    f"tcp://h:\u0661/{JOB}",
+)
 NONCES = st.binary(min_size=32, max_size=32)
 
 # --- lines ------------------------------------------------------------------------------------
@@ -142,13 +150,27 @@ def test_what_the_supervisor_says_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "node-3.cluster.local", "::1", "fe80::1%eth0"])
 def test_addresses_come_back(host: str) -> None:
-    assert host_and_port(address_of(host, 4711)) == (host, 4711)
+    address = Address(host, 4711, JOB)
+    assert Address.of(str(address)) == address and address.where == (host, 4711)
 
 
-@pytest.mark.parametrize("address", ["tcp://", "tcp://h", "tcp://:1", "tcp://h:0", "h:1", "/tmp/s"])
+@pytest.mark.parametrize("address", NO_ADDRESSES)
 def test_addresses_that_are_none(address: str) -> None:
     with pytest.raises(ValueError, match="expected"):
-        host_and_port(address)
+        Address.of(address)
+
+
+@given(st.from_regex(_FORM, fullmatch=True) | st.text())
+@example(f"tcp://[::1]:65535/{JOB}")
+def test_a_text_is_an_address_as_it_is_or_none(text: str) -> None:
+    with suppress(ValueError):
+        assert str(Address.of(text)) == text
+
+
+def test_each_job_of_a_run_has_a_secret_of_its_own() -> None:
+    made = {handshake.secret_of_job(SECRET, job) for job in (JOB, JOB[::-1])}
+    made |= {handshake.secret_of_job(SECRET[::-1], JOB), SECRET}
+    assert len(made) == 4 and {len(each) for each in made} == {32}
 
 
 # --- the handshake ----------------------------------------------------------------------------

@@ -122,7 +122,7 @@ class Guests:
     """All of them.
 
     Args:
-        secret: of the run. loop: of the job. strangers: gets those who are none of ours.
+        secret: of the job. loop: of the job. strangers: gets those who are none of ours.
         enter: called with one that has proved itself and its ``hello``; its connection is no
             longer on the loop and is the callee's.
     """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from pathlib import Path
 
 from recoverybench.errors import HarnessError
 from recoverybench.launchers.base import Launcher
-from recoverybench.wire.handshake import SECRET_VARIABLE, secret_of
-from recoverybench.wire.lines import address_of
+from recoverybench.wire.address import JOB_BYTES, Address
+from recoverybench.wire.handshake import SECRET_VARIABLE, secret_of, secret_of_job
 
 BACKLOG = 128
 """Connections that may wait to be accepted."""
@@ -26,7 +27,7 @@ class Hub:
         launcher: says where workers may be, on which address to listen, and the secret.
 
     Attributes:
-        socket: does not block. secret: of the run; None: it is a Unix socket.
+        socket: does not block. secret: of this job; None: it is a Unix socket.
         address: what workers connect to.
 
     Raises:
@@ -34,17 +35,19 @@ class Hub:
     """
 
     def __init__(self, path: Path, launcher: Launcher) -> None:
-        self.secret = _secret(launcher) if launcher.reach == "network" else None
+        self.secret: bytes | None = None
         self._path = path
-        if self.secret is None:
+        if launcher.reach != "network":
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self.socket.bind(str(path))
             os.chmod(path, 0o600)
             self.socket.listen(BACKLOG)
             self.address = str(path)
         else:
+            job = secrets.token_hex(JOB_BYTES)
+            self.secret = secret_of_job(_secret(launcher), job)
             self.socket = _listen(launcher.bind)
-            self.address = address_of(launcher.bind, self.socket.getsockname()[1])
+            self.address = str(Address(launcher.bind, self.socket.getsockname()[1], job))
         self.socket.setblocking(False)
 
     def close(self) -> None:

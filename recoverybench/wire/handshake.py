@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection: both sides prove that they know the run's secret. Pure.
+"""Who is at the other end of a connection: both sides prove that they know a job's secret. Pure.
 
 Three lines, each of a fixed form and length::
 
@@ -7,10 +7,10 @@ Three lines, each of a fixed form and length::
     supervisor   welcome PROOF
 
 A nonce is 32 random bytes, made anew for each connection. A proof is HMAC-SHA256 (RFC 2104, FIPS
-180-4) with the run's secret over the side that proves and both nonces, so that neither side can
-be answered with its own proof or with one from another connection; the form is that of the mutual
-authentication of ISO/IEC 9798-4 with three passes. The supervisor proves itself only to somebody
-who has proved himself: a stranger learns 32 random bytes and no more.
+180-4) with the job's secret (see `secret_of_job`) over the side that proves and both nonces, so
+that neither side can be answered with its own proof or with one from another connection; the form
+is that of the mutual authentication of ISO/IEC 9798-4 with three passes. The supervisor proves
+itself only to somebody who has proved himself: a stranger learns 32 random bytes and no more.
 
 From the secret and both nonces each connection has two keys of its own, one for a direction. What
 follows is in frames under these (see `frames`), for a proof alone would not keep somebody who sits
@@ -66,6 +66,15 @@ def secret_of(text: str) -> bytes:
     if not re.fullmatch(r"[0-9a-f]{64}", text):
         raise ValueError(f"{SECRET_VARIABLE}: expected {2 * SECRET_BYTES} hexadecimal digits")
     return bytes.fromhex(text)
+
+
+def secret_of_job(secret: bytes, job: str) -> bytes:
+    """What both sides of one job prove that they know, from the run's secret and the job's name.
+
+    A worker of an earlier job of the same run, left over somewhere, so proves nothing to the next
+    one that listens on its port.
+    """
+    return hmac.digest(secret, _PROTOCOL + b" job " + job.encode(), "sha256")
 
 
 def challenge(nonce: bytes) -> bytes:

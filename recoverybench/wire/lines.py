@@ -10,9 +10,6 @@ from recoverybench.protocol import BadMessage, Fields, Message, check
 MAX_LINE = 1 << 20
 """Longest line, bytes; the longest message by far is a ``spec``, of some kilobytes."""
 
-TCP = "tcp://"
-"""What the address of a control channel over a network begins with; any other is a path."""
-
 
 class Lines:
     """Bytes as they arrive to whole lines.
@@ -66,22 +63,3 @@ def decode(line: bytes, kinds: Mapping[str, Fields]) -> Message:
     except (ValueError, RecursionError):
         raise BadMessage("a line that is no JSON") from None
     return check(found, kinds)
-
-
-def host_and_port(address: str) -> tuple[str, int]:
-    """Of ``tcp://HOST:PORT``; a host that is an IPv6 address stands in brackets.
-
-    Raises:
-        ValueError: it is none.
-    """
-    host, colon, port = address.removeprefix(TCP).rpartition(":")
-    if not address.startswith(TCP) or not colon or not host or not port.isdecimal():
-        raise ValueError(f"address {address!r}: expected tcp://HOST:PORT")
-    if not 0 < int(port) < 1 << 16:
-        raise ValueError(f"address {address!r}: expected a port from 1 to 65535")
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-def address_of(host: str, port: int) -> str:
-    """The inverse of `host_and_port`."""
-    return f"{TCP}[{host}]:{port}" if ":" in host else f"{TCP}{host}:{port}"

@@ -26,7 +26,8 @@ from recoverybench.protocol import (
     Message,
     StepsTold,
 )
-from recoverybench.wire.lines import MAX_LINE, TCP, decode, encode
+from recoverybench.wire.address import TCP
+from recoverybench.wire.lines import MAX_LINE, decode, encode
 
 EXIT_SUPERVISOR_GONE = 74
 
@@ -75,7 +76,7 @@ class Channel:
     """Connects to the supervisor and says who is calling. Ends this process when it cannot.
 
     Args:
-        address: path of the supervisor's Unix socket, or ``tcp://HOST:PORT``.
+        address: path of the supervisor's Unix socket, or ``tcp://HOST:PORT/JOB``.
         slot: place in the launcher: a rank, or above the ranks for a standby.
         attempt: incarnation in that slot.
 

@@ -16,9 +16,10 @@ from typing import Final
 
 from recoverybench.protocol import TO_WORKER, BadMessage, Message
 from recoverybench.wire import handshake
+from recoverybench.wire.address import Address
 from recoverybench.wire.frames import LONGEST, BadFrame, Frame, Frames
 from recoverybench.wire.ledger import RECONNECT_S, BadNumber, Ledger, Overrun
-from recoverybench.wire.lines import Lines, decode, encode, host_and_port
+from recoverybench.wire.lines import Lines, decode, encode
 from recoverybench.wire.sockets import tune
 
 _PAUSES_S: Final = (0.02, 1.0)
@@ -33,7 +34,7 @@ class Distant:
     """See the module. Connects at once.
 
     Args:
-        address: ``tcp://HOST:PORT``. secret: of the run. slot, attempt, pid: see `Channel`.
+        address: ``tcp://HOST:PORT/JOB``. secret: of the run. slot, attempt, pid: see `Channel`.
 
     Attributes:
         report: gives the body of a message that is only worth its latest state, and whether that
@@ -45,8 +46,9 @@ class Distant:
     """
 
     def __init__(self, address: str, secret: bytes, slot: int, attempt: int, pid: int) -> None:
-        self._where = host_and_port(address)
-        self._secret = secret
+        found = Address.of(address)
+        self._where = found.where
+        self._secret = handshake.secret_of_job(secret, found.job)
         self._hello: Message = {
             "kind": "hello",
             "slot": slot,
