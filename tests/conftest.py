@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Folders of tests have short names in each of several processes, as they have in one.
+    """What tests find is the same wherever they run.
 
-    The name of a Unix socket has to fit in, and messages to users leave out the middle of a long
-    path.
+    Folders of tests have short names in each of several processes, as they have in one: the name
+    of a Unix socket has to fit in, and messages to users leave out the middle of a long path. And
+    an interrupt ends a process, which it does not where a shell has begun the tests behind it.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     within = Path(config.option.basetemp or "")
     if "PYTEST_XDIST_WORKER" in os.environ and within.parent.name.startswith("pytest-"):
         config.option.basetemp = None
