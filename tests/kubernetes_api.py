@@ -241,7 +241,7 @@ class Cluster:
                         "name": f"{base}-x{index}y",
                         "namespace": namespace,
                         "labels": {**template["metadata"]["labels"], **indices},
-                        "annotations": indices,
+                        "annotations": {**template["metadata"]["annotations"], **indices},
                         "ownerReferences": [{"name": name, "uid": jobset["metadata"]["uid"]}],
                     }
                     spec = {**template["spec"], "hostname": base, "subdomain": name}
@@ -458,6 +458,10 @@ class _Handler(BaseHTTPRequestHandler):
             if item is None:
                 self.refuse(404, "NotFound")
                 return
+            wanted = ((body or {}).get("preconditions") or {}).get("uid")
+            if wanted not in (None, item["metadata"]["uid"]):
+                self.refuse(409, "Conflict", "the UID in the precondition is another")
+                return
             grace = (body or {}).get("gracePeriodSeconds")
             cluster.stop(item, grace)
             if item["kind"] == "Pod" and grace != 0:
@@ -473,6 +477,9 @@ class _Handler(BaseHTTPRequestHandler):
         with self.cluster.lock:
             item = self.cluster.objects[path]
             item["spec"].update(body["spec"])
+            labels = item["metadata"].setdefault("labels", {})
+            labels |= body.get("metadata", {}).get("labels", {})
+            item["metadata"]["labels"] = {k: v for k, v in labels.items() if v is not None}
             self.cluster._put(path, item, "MODIFIED")
             answer = copy.deepcopy(item)
         self.answer(200, answer)

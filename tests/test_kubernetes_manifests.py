@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from recoverybench.errors import UsageError
 from recoverybench.launchers._kubernetes import access, ends, manifests, preview, settings
-from recoverybench.launchers._kubernetes.cluster import label_value
 from recoverybench.launchers._kubernetes.manifests import JobPlan
+from recoverybench.launchers._kubernetes.ourselves import label_value
 from recoverybench.launchers._kubernetes.settings import Settings
 from recoverybench.launchers.base import Ended
 from tests.kubernetes_api import needs_crd, problems

@@ -3,76 +3,18 @@
 from __future__ import annotations
 
 import os
-import queue
-import select
 import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from recoverybench import leftovers
 from recoverybench.errors import HarnessError
-from recoverybench.launchers._kubernetes import manifests, settings
-from recoverybench.launchers._kubernetes.api import Api, Connection
-from recoverybench.launchers._kubernetes.cluster import Cluster as Ours
-from recoverybench.launchers._kubernetes.pods import Pods
-from recoverybench.launchers.base import Announced, Ended, Hosts, Process
-from tests.kubernetes_api import Cluster, serving
-
-urllib3: Any = pytest.importorskip("urllib3")
-pytest.importorskip("kubernetes_validate")
-
-ADDRESS = "tcp://10.0.0.7:20001"
-PODS = "/api/v1/namespaces/bench/pods"
-TPU = {"accelerator": "tpu-v6e-slice", "topology": "4x4", "chips": 4}
-
-
-class Bench:
-    """A launcher, the server behind it, and what it was asked to send."""
-
-    def __init__(self, server: Cluster, url: str, path: Path, **changes: Any) -> None:
-        table = {
-            "image": "x",
-            "namespace": "bench",
-            "volume": "v",
-            "mount": "/shared",
-            "supervisor_address": "10.0.0.7",
-            **changes,
-        }
-        self.server = server
-        self.path = path
-        self.sent: queue.SimpleQueue[tuple[str, int]] = queue.SimpleQueue()
-        self.refuses = threading.Event()
-        api = Api(Connection(url, urllib3.PoolManager(), dict))
-        self.cluster = Ours(api, settings.of(table, "kubernetes.toml"), self._send)
-        environment = {"JAX_PLATFORMS": "cpu", "RECOVERYBENCH_SECRET": "5ec4e7"}
-        self.launcher = Pods(self.cluster, environment, path / "launcher.log")
-
-    def _send(self, pod: str, number: int) -> None:
-        self.sent.put((pod, number))
-        if self.refuses.is_set():
-            raise HarnessError("container not found")
-
-    def start(self, slot: int, attempt: int = 0, address: str = ADDRESS) -> Process:
-        logs = self.path / "run" / "logs" / "0001"
-        logs.mkdir(parents=True, exist_ok=True)
-        log = logs / f"{slot}.{attempt}.log"
-        return self.launcher.start(address, slot, attempt, "warm", log)
-
-    def begin(self, workers: int = 3) -> list[Process]:
-        self.launcher.announce(ADDRESS, workers)
-        return [self.start(slot) for slot in range(workers)]
-
-    def seen(self, process: Process, name: str) -> None:
-        """End one pod and wait until that is seen: so is all that happened before it."""
-        self.server.end(name, 0)
-        assert readable(process)
-
-    def pods(self) -> list[str]:
-        return self.server.names("pods")
+from recoverybench.launchers._kubernetes import manifests
+from recoverybench.launchers.base import Announced, Ended, Hosts
+from tests.kubernetes_api import serving
+from tests.kubernetes_bench import ADDRESS, ME, PODS, TPU, Bench, ended, readable
 
 
 @pytest.fixture
@@ -87,19 +29,10 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 @pytest.fixture
 def slices(tmp_path: Path) -> Iterator[Bench]:
     with serving() as (server, url):
-        made = Bench(server, url, tmp_path, **TPU)
+        made = Bench(server, url, tmp_path, of=TPU)
         yield made
         made.launcher.close()
         assert server.invalid == []
-
-
-def readable(process: Process, within_s: float = 20.0) -> bool:
-    return bool(select.select([process.fd], [], [], within_s)[0])
-
-
-def ended(bench: Bench, process: Process) -> Ended | None:
-    assert readable(process)
-    return bench.launcher.reap(process)
 
 
 def test_it_is_what_a_job_takes_it_for(bench: Bench) -> None:
@@ -279,19 +212,116 @@ def test_an_eviction(bench: Bench) -> None:
     assert "EvictionByEvictionAPI" in processes[0].log.read_text(encoding="utf-8")
 
 
+def node(bench: Bench, name: str = "node-1", **spec: object) -> None:
+    item = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec}
+    bench.server.add("/api/v1/nodes", item)
+
+
 def test_a_drain_and_its_end(bench: Bench) -> None:
+    """Of the job's pods on the node, and of nobody else's: the supervisor's own may be there."""
     processes = bench.begin()
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}, "spec": {}}
-    bench.server.add("/api/v1/nodes", node)
-    for name in bench.pods()[:2]:
+    node(bench)
+    metadata = {"name": "supervisor", "namespace": "bench"}
+    spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": "node-1"}
+    bench.server.add(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    jobs = [name for name in bench.pods() if name != "supervisor"]
+    for name in jobs[:2]:
         bench.server.run(name, node="node-1")
-    bench.server.run(bench.pods()[2], node="node-2")
-    bench.seen(processes[2], bench.pods()[2])
+    bench.server.run(jobs[2], node="node-2")
+    bench.seen(processes[2], jobs[2])
     assert bench.launcher.on_node_of(processes[0]) == processes[:2]
     assert bench.launcher.drain_node(processes[0]) == 2
-    assert bench.server.find("nodes", "node-1")["spec"]["unschedulable"] is True
+    evicted = [p for method, p in bench.server.calls if method == "POST" and "/eviction" in p]
+    assert evicted == [f"{PODS}/{name}/eviction" for name in jobs[:2]]
+    closed = bench.server.find("nodes", "node-1")
+    assert closed["spec"]["unschedulable"] is True
+    assert closed["metadata"]["labels"][manifests.HOST] == ME.host
     bench.launcher.release_nodes()
+    opened = bench.server.find("nodes", "node-1")
+    assert opened["spec"]["unschedulable"] is False
+    assert opened["metadata"]["labels"] == {}
+
+
+def test_a_node_that_somebody_else_closed_stays_closed(bench: Bench) -> None:
+    processes = bench.begin()
+    node(bench, unschedulable=True)
+    bench.server.run(bench.pods()[0], node="node-1")
+    bench.seen(processes[1], bench.pods()[1])
+    assert bench.launcher.drain_node(processes[0]) == 1
+    bench.launcher.release_nodes()
+    assert bench.server.find("nodes", "node-1")["spec"]["unschedulable"] is True
+
+
+def test_a_node_that_cannot_be_opened_is_tried_again(bench: Bench) -> None:
+    processes = bench.begin()
+    node(bench)
+    bench.server.run(bench.pods()[0], node="node-1")
+    bench.seen(processes[1], bench.pods()[1])
+    bench.launcher.drain_node(processes[0])
+    bench.server.next("PATCH", "node-1", lambda h: h.refuse(403, "Forbidden", "no"))
+    bench.launcher.release_nodes()
+    assert "kubectl uncordon node-1" in (bench.path / "launcher.log").read_text(encoding="utf-8")
+    assert bench.server.find("nodes", "node-1")["spec"]["unschedulable"] is True
+    bench.launcher.close()
     assert bench.server.find("nodes", "node-1")["spec"]["unschedulable"] is False
+
+
+def test_workers_without_a_node_share_none(bench: Bench) -> None:
+    processes = bench.begin()
+    assert bench.launcher.on_node_of(processes[0]) == processes[:1]
+    bench.seen(processes[1], bench.pods()[1])
+    with pytest.raises(HarnessError, match=r"on no node yet|has no pod"):
+        bench.launcher.drain_node(processes[0])
+
+
+def test_a_pod_that_is_gone_cannot_be_deleted(bench: Bench) -> None:
+    """Nor one that has its name by now: the trial would be measured from nothing."""
+    processes = bench.begin()
+    name = bench.pods()[0]
+    bench.server.run(name)
+    bench.seen(processes[1], bench.pods()[1])
+    bench.server.next("DELETE", name, lambda h: h.refuse(404, "NotFound"))
+    with pytest.raises(HarnessError, match="was gone before it could be deleted"):
+        bench.launcher.delete_pod(processes[0], 0)
+    bench.launcher.delete_pod(processes[0], 0)
+    uid = bench.server.bodies[-1]["preconditions"]["uid"]
+    assert uid.startswith("uid-")
+    assert ended(bench, processes[0]) == Ended(None, None)
+
+
+def test_a_signal_reaches_what_the_api_does_not_know_to_run(bench: Bench) -> None:
+    processes = bench.begin()
+    name = bench.pods()[0]
+    bench.seen(processes[1], bench.pods()[1])
+    with bench.server.lock:  # the kubelet has not said so yet
+        bench.server.find("pods", name)["status"] = {"phase": "Running"}
+    bench.launcher.signal(processes[0], signal.SIGSTOP)
+    assert bench.sent.get(timeout=20) == (name, signal.SIGSTOP)
+
+
+def test_a_kill_that_ends_its_own_messenger(bench: Bench) -> None:
+    """The container takes along the command that ended it: how it ended is in its status."""
+    processes = bench.begin()
+    name = bench.pods()[0]
+    bench.server.run(name)
+    bench.seen(processes[1], bench.pods()[1])
+    bench.refuses.set()
+    bench.launcher.signal(processes[0], signal.SIGKILL)
+    bench.server.end(name, 137)
+    assert ended(bench, processes[0]) == Ended(None, "SIGKILL")
+    bench.launcher.close()
+    deleted = [p for method, p in bench.server.calls if method == "DELETE" and p.endswith(name)]
+    assert len(deleted) <= 1, "only at the end"
+
+
+def test_what_is_measured_stands_on_every_object(bench: Bench) -> None:
+    bench.launcher.measures("mlp:tiny, kill")
+    bench.begin()
+    bench.start(1, attempt=1)
+    for kind in ("jobsets", "pods", "secrets"):
+        for name in bench.server.names(kind):
+            said = bench.server.find(kind, name)["metadata"]["annotations"]
+            assert said[manifests.CELL] == "mlp:tiny, kill", name
 
 
 def test_nothing_stays(bench: Bench) -> None:

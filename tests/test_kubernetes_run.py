@@ -86,6 +86,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
 
 def test_a_cluster_that_has_everything(bench: Bench) -> None:
+    bench.node("node-2")
     bench.check(3, "cpu", "kill", "evict:node")
     assert bench.server.names("pods") == [], "the probe is gone"
     assert list(bench.path.glob(".recoverybench-*")) == []
@@ -214,10 +215,39 @@ def test_rights_that_only_some_faults_need(bench: Bench) -> None:
     bench.check(3, "cpu", "pod-delete", "kill")
     with pytest.raises(UsageError, match="may create pods/eviction in it"):
         bench.check(3, "cpu", "evict")
+    bench.node("node-2")
     bench.server.denied.discard("create pods/eviction")
     bench.check(3, "cpu", "evict")
     with pytest.raises(UsageError, match="may patch nodes in the cluster"):
         bench.check(3, "cpu", "evict:node")
+
+
+def test_what_is_drained_needs_another_node(bench: Bench) -> None:
+    with pytest.raises(UsageError, match=r"one of them for what evict:node drives away; there are"):
+        bench.check(3, "cpu", "evict:node")
+    bench.node("node-2", open_=False)
+    with pytest.raises(UsageError, match=r"there are 1"):
+        bench.check(3, "cpu", "evict:node")
+    bench.write(**TPU)
+    for number in range(9):
+        bench.node(f"tpu-{number}", chips=4)
+    with pytest.raises(UsageError, match=r"fault = 'evict:node'.* on slices of 4 hosts"):
+        bench.check(4, "tpu", "evict:node")
+    bench.write(**{**TPU, "topology": "2x2"})
+    with pytest.raises(UsageError, match=r"at least 11 nodes with 4 .*; there are 0|are 9"):
+        bench.check(10, "tpu", "evict:node")
+
+
+def test_slices_need_the_right_to_look_at_nodes(bench: Bench) -> None:
+    """A replacement has to be on the node pool of its slice: better found now than in a trial."""
+    bench.write(**TPU)
+    for number in range(4):
+        bench.node(f"tpu-{number}", chips=4)
+    bench.server.denied.add("get nodes")
+    with pytest.raises(UsageError, match="may get nodes in the cluster"):
+        bench.check(4, "tpu")
+    bench.write()
+    bench.check(3, "cpu")
 
 
 def test_a_probe_that_waits_for_a_node_is_not_waited_for_without_end(
@@ -250,6 +280,18 @@ def test_a_tpu_without_its_platform(bench: Bench) -> None:
         bench.check(4, "cpu")
     with pytest.raises(UsageError, match="multiple of 4"):
         bench.check(3, "tpu")
+
+
+def test_survivors_on_slices_that_fail_together(bench: Bench) -> None:
+    """All pods of a child job have ended: it has failed, the set with it, and JobSet deletes the
+    child jobs that are still active.
+    """
+    bench.write(**{**TPU, "topology": "2x2"})
+    for number in range(4):
+        bench.node(f"tpu-{number}", chips=4)
+    wanted = Wanted(4, "tpu", False, (bench.path,), (), survivors=True)
+    with pytest.raises(UsageError, match=r"strategy = 'with survivors, on 4 slices': expected a"):
+        kubernetes.check(str(bench.file), wanted)
 
 
 def test_another_interpreter_is_refused(bench: Bench) -> None:

@@ -54,6 +54,7 @@ def _wanted(suite: Suite, out: Path) -> Wanted:
         files=tuple(sorted(files)),
         faults=frozenset(cell.fault for cell in cells),
         shared=suite.isolation == launchers.SHARED,
+        survivors=any(parts(cell)[1].rejoin for cell in cells),
     )
 
 

@@ -22,6 +22,7 @@ from recoverybench.job.clocks import measure_clocks
 from recoverybench.job.job import Job
 from recoverybench.job.watchdog import Limit
 from recoverybench.journal_writer import Journal
+from recoverybench.launchers.base import Informed
 from recoverybench.plan import catalogue, checkpoints
 from recoverybench.plan.triggers import parse_trigger
 from recoverybench.protocol import JobSpec
@@ -99,9 +100,12 @@ def run_job(
     spec = strategy.spec(_spec(plan, bench, keys, directory, place, strategy))
     if plan.victim is not None:
         spec = fault.spec(spec)
+    launcher = bench.launcher_of(cell.environment)
+    if isinstance(launcher, Informed):
+        launcher.measures(cell.key if plan.victim is not None else f"{cell.key}, without a fault")
     job = Job(
         spec,
-        bench.launcher_of(cell.environment),
+        launcher,
         directory,
         place.logs,
         journal,

@@ -51,6 +51,7 @@ class Wanted:
         nodes_lost: some fault takes a whole node away.
         directories: where the run writes and reads; they exist. files: what workers read.
         faults: of the run, as a suite spells them. shared: several jobs side by side, see `Room`.
+        survivors: with some strategy workers outlive the failure of others.
     """
 
     workers: int
@@ -60,6 +61,7 @@ class Wanted:
     files: tuple[Path, ...]
     faults: frozenset[str] = frozenset()
     shared: bool = False
+    survivors: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ class Launcher(Protocol):
         """Start a worker that will connect to the control channel at `address`.
 
         Args:
-            address: a path, or ``tcp://HOST:PORT`` where `reach` is ``network``; the worker's
+            address: a path, or ``tcp://HOST:PORT/JOB`` where `reach` is ``network``; the worker's
                 first argument as it is.
             network: file of the network namespace that it is to live in; None: the launcher's.
 
@@ -178,3 +180,11 @@ class Announced(Protocol):
 
     def announce(self, address: str, workers: int) -> None:
         """A job of that many workers will ask for processes that connect to `address`."""
+
+
+@runtime_checkable
+class Informed(Protocol):
+    """A launcher that shows to people who look at its workers what is measured with them."""
+
+    def measures(self, what: str) -> None:
+        """The next job is that, in one line."""

@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from recoverybench.errors import bad_value
-from recoverybench.launchers._kubernetes import preflight, preview, settings, shell
-from recoverybench.launchers._kubernetes.api import Api, connect, own_address
+from recoverybench.errors import UsageError, bad_value
+from recoverybench.launchers._kubernetes import ourselves, preflight, preview, settings, shell
+from recoverybench.launchers._kubernetes.api import Api, ApiError, connect, own_address
 from recoverybench.launchers._kubernetes.cluster import Cluster
 from recoverybench.launchers._kubernetes.pods import Pods
 from recoverybench.launchers.base import Wanted
@@ -43,7 +43,13 @@ def check(argument: str | None, wanted: Wanted) -> None:
     if cluster.settings.accelerator is not None and wanted.platform != "tpu":
         allowed = f"tpu, since {where} has an accelerator"
         raise bad_value("JAX_PLATFORMS", wanted.platform, allowed)
-    cluster.settings.groups(wanted.workers)
+    slices, hosts = cluster.settings.groups(wanted.workers)
+    if slices > 1 == hosts and wanted.survivors:
+        allowed = (
+            "a strategy without survivors (restart) on several slices of one host: JobSet ends the "
+            "pods of all others when every host of one has ended"
+        )
+        raise bad_value("strategy", f"with survivors, on {slices} slices", allowed)
     paths = [("--out", wanted.directories[0])]
     paths += [("RECOVERYBENCH_CACHE", path) for path in wanted.directories[1:]]
     paths += [("data or workload", path) for path in wanted.files]
@@ -54,7 +60,10 @@ def check(argument: str | None, wanted: Wanted) -> None:
         evicts="evict" in wanted.faults,
         drains="evict:node" in wanted.faults,
     )
-    cluster.sweep()
+    try:
+        cluster.sweep()
+    except ApiError as error:
+        raise UsageError(f"--launcher = 'kubernetes': {error}") from None
     preflight.check_image(cluster)
 
 
@@ -91,11 +100,17 @@ def _settings(argument: str | None) -> settings.Settings:
 def _cluster(argument: str | None) -> Cluster:
     said = _settings(argument)
     connection, client = connect(said.context)
-    if not said.supervisor_address:
-        said = dataclasses.replace(said, supervisor_address=own_address(connection.server))
     api = Api(connection)
+    try:
+        address = own_address(connection.server)
+    except UsageError:
+        if not said.supervisor_address:
+            raise
+        address = ""  # behind a proxy; and in no pod of this cluster
+    if not said.supervisor_address:
+        said = dataclasses.replace(said, supervisor_address=address)
 
     def send(pod: str, number: int) -> None:
         shell.send(client, said.namespace, pod, number)
 
-    return Cluster(api, said, send)
+    return Cluster(api, said, send, ourselves.find(api, said.namespace, address))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,15 +28,19 @@ class Right:
 
 
 NEEDED: Final = (
-    *(Right(JOBSET_GROUP, "jobsets", verb) for verb in ("create", "delete", "list")),
+    *(Right(JOBSET_GROUP, "jobsets", verb) for verb in ("create", "delete", "get", "list")),
     *(Right("", "pods", verb) for verb in ("create", "delete", "get", "list", "watch")),
-    *(Right("", "secrets", verb) for verb in ("create", "delete", "list")),
+    *(Right("", "secrets", verb) for verb in ("create", "delete", "get", "list")),
     Right("", "pods", "create", "exec"),
 )
 """Without one of these nothing can be measured."""
 
 EVICT: Final = Right("", "pods", "create", "eviction")
-CORDON: Final = (Right("", "nodes", "get"), Right("", "nodes", "patch"))
+LOOK: Final = Right("", "nodes", "get")
+"""A replacement has to be on the node pool of its slice, which stands on the node."""
+
+CORDON: Final = (LOOK, Right("", "nodes", "list"), Right("", "nodes", "patch"))
+"""To close a node, and to know whether there is another one."""
 
 
 def review(right: Right, namespace: str | None) -> Manifest:
@@ -77,6 +82,10 @@ def deletion(grace_s: int | None, uid: str | None = None) -> Manifest:
     return options
 
 
-def cordon(unschedulable: bool) -> Manifest:
-    """Merge patch of a node: take no more pods, or take them again."""
-    return {"spec": {"unschedulable": unschedulable}}
+def cordon(unschedulable: bool, labels: Mapping[str, str | None]) -> Manifest:
+    """Merge patch of a node: take no more pods, or take them again.
+
+    Args:
+        labels: that it then has; None: no longer.
+    """
+    return {"metadata": {"labels": dict(labels)}, "spec": {"unschedulable": unschedulable}}

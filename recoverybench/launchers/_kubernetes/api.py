@@ -115,7 +115,7 @@ def own_address(server: str) -> str:
             way.connect(where[4])
             return str(way.getsockname()[0])
     except OSError as error:
-        said = f"expected a cluster that can be reached: {server}: {error}"
+        said = f"expected a cluster that can be reached, or a supervisor_address: {server}: {error}"
         raise UsageError(f"--launcher = 'kubernetes': {said}") from None
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from recoverybench.launchers._kubernetes.settings import Settings
@@ -36,6 +36,7 @@ MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGER: Final = "recoverybench"
 HOST, OWNER = "recoverybench/host", "recoverybench/owner"
 LAUNCHER, RUN, TRIAL = "recoverybench/launcher", "recoverybench/run", "recoverybench/trial"
+CELL = "recoverybench/cell"
 JOB, SLOT, ATTEMPT = "recoverybench/job", "recoverybench/slot", "recoverybench/attempt"
 
 GROUP: Final = "w"
@@ -67,7 +68,8 @@ class JobPlan:
         address: of the control channel. logs: directory of the workers' logs, on the volume.
         variables: of the workers; what must stay secret is in `secret`, its names only here.
         secrets: names of the variables that are read from the Secret.
-        labels: of every object.
+        labels: of every object. about: what is measured, for people; an annotation.
+        owners: what the metadata of the objects says of their owner (`ourselves.Ourselves`).
     """
 
     name: str
@@ -77,6 +79,21 @@ class JobPlan:
     variables: Mapping[str, str]
     secrets: tuple[str, ...]
     labels: Mapping[str, str]
+    about: str = ""
+    owners: Mapping[str, Any] = field(default_factory=dict)
+
+    def metadata(self, name: str, settings: Settings, **labels: str) -> Manifest:
+        """Of an object."""
+        metadata: Manifest = {"name": name, "namespace": settings.namespace}
+        metadata |= {"labels": {**self.labels, **labels}, **self.owners}
+        if self.about:
+            metadata["annotations"] = self.annotations
+        return metadata
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """What says to people what is measured."""
+        return {CELL: self.about} if self.about else {}
 
 
 def jobset(plan: JobPlan, settings: Settings) -> Manifest:
@@ -87,18 +104,14 @@ def jobset(plan: JobPlan, settings: Settings) -> Manifest:
     """
     slices, hosts = settings.groups(plan.workers)
     template = {
-        "metadata": {"labels": dict(plan.labels)},
+        "metadata": {"labels": dict(plan.labels), "annotations": plan.annotations},
         "spec": _pod_spec(plan, settings, hosts=hosts, first=0, attempt=0, indexed=True),
     }
-    metadata: Manifest = {
-        "name": plan.name,
-        "namespace": settings.namespace,
-        "labels": dict(plan.labels),
-    }
+    metadata = plan.metadata(plan.name, settings)
     if settings.queue is not None:
         metadata["labels"][QUEUE] = settings.queue
     if settings.accelerator is not None:
-        metadata["annotations"] = {EXCLUSIVE: NODE_POOL}
+        metadata["annotations"] = {**plan.annotations, EXCLUSIVE: NODE_POOL}
     job = {
         "completionMode": "Indexed",
         "completions": hosts,
@@ -158,11 +171,8 @@ def pod(
     spec["subdomain"] = plan.name
     if pool is not None:
         spec.setdefault("nodeSelector", {})[NODE_POOL] = pool
-    metadata: Manifest = {
-        "name": pod_name(plan.name, slot, attempt),
-        "namespace": settings.namespace,
-        "labels": {**plan.labels, SLOT: str(slot), ATTEMPT: str(attempt)},
-    }
+    name, of = pod_name(plan.name, slot, attempt), {SLOT: str(slot), ATTEMPT: str(attempt)}
+    metadata = plan.metadata(name, settings, **of)
     if owner is not None:
         name, uid = owner
         metadata["ownerReferences"] = [
@@ -181,11 +191,7 @@ def secret(plan: JobPlan, settings: Settings, values: Mapping[str, str]) -> Mani
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {
-            "name": plan.name,
-            "namespace": settings.namespace,
-            "labels": dict(plan.labels),
-        },
+        "metadata": plan.metadata(plan.name, settings),
         "type": "Opaque",
         "immutable": True,
         "stringData": dict(values),
@@ -193,7 +199,7 @@ def secret(plan: JobPlan, settings: Settings, values: Mapping[str, str]) -> Mani
 
 
 def probe(
-    name: str, settings: Settings, code: str, arguments: list[str], labels: Mapping[str, str]
+    metadata: Mapping[str, Any], settings: Settings, code: str, arguments: list[str]
 ) -> Manifest:
     """A pod that runs a few lines of Python in the image, with the volume, and ends."""
     container: Manifest = {
@@ -208,8 +214,8 @@ def probe(
         "activeDeadlineSeconds": 600,
         "containers": [container],
     }
-    metadata = {"name": name, "namespace": settings.namespace, "labels": dict(labels)}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    place = {"namespace": settings.namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, **place}, "spec": spec}
 
 
 def literal(text: str) -> str:

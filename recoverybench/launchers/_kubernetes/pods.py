@@ -23,13 +23,17 @@ from typing import Any, Final
 from recoverybench.errors import HarnessError
 from recoverybench.launchers._kubernetes import ends, manifests
 from recoverybench.launchers._kubernetes.api import ApiError
-from recoverybench.launchers._kubernetes.cluster import Cluster, labels_of
+from recoverybench.launchers._kubernetes.cluster import Cluster
 from recoverybench.launchers._kubernetes.manifests import JobPlan
 from recoverybench.launchers._kubernetes.preview import SECRET
 from recoverybench.launchers._kubernetes.watching import Watching
 from recoverybench.launchers.base import Ended, How, Process, Reach
 
 _SENDERS: Final = 16
+
+_SEEN_S: Final = 3.0
+"""How long the API may take to learn of an end from the kubelet, before a pod counts as one in
+which nothing can be run: a signal that ends the container may end its own messenger as well."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +45,7 @@ class _Unit:
         pod: name of its pod; None: not seen yet. uid: of that pod. node: where it runs.
         started: its container has run. ended: how it ended. words: what Kubernetes says of it.
         doomed: it is to be killed as soon as there is a pod.
-        turn: signals to it are sent one after another.
+        turn: signals to it are sent one after another. over: set when `ended` is.
     """
 
     process: Process
@@ -55,6 +59,7 @@ class _Unit:
     words: str = ""
     doomed: bool = False
     turn: threading.Lock = field(default_factory=threading.Lock)
+    over: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +78,14 @@ class _Job:
 
     Attributes:
         plan: of its manifests. hosts: pods of a slice. owner: name and uid of its JobSet.
-        nodes: by slice, a node that one of its pods runs on.
+        nodes: by slice, a node that one of its pods runs on. pools: node -> its node pool.
     """
 
     plan: JobPlan
     hosts: int
     owner: tuple[str, str]
     nodes: dict[int, str] = field(default_factory=dict)
+    pools: dict[str, str | None] = field(default_factory=dict)
 
 
 class Pods:
@@ -104,6 +110,8 @@ class Pods:
         self._units: dict[tuple[str, int, int], _Unit] = {}
         self._lock = threading.Lock()
         self._failed: str | None = None
+        self._closed = False
+        self._about = ""
         self._cordoned: list[str] = []
         self._senders = ThreadPoolExecutor(_SENDERS, thread_name_prefix="rb-signal")
         selector = f"{manifests.LAUNCHER}={self._token}"
@@ -111,6 +119,10 @@ class Pods:
         self._watching = Watching(cluster.api, path, selector, self._heard, self._lose_sight)
 
     # What a job asks for
+
+    def measures(self, what: str) -> None:
+        """See `launchers.base.Informed`; stands on every object as an annotation."""
+        self._about = what
 
     def announce(self, address: str, workers: int) -> None:
         """A job of that many workers will ask for processes that connect to `address`."""
@@ -210,6 +222,7 @@ class Pods:
             self._say(f"left behind, for the next start to delete: {error}")
         self._watching.close()
         with self._lock:
+            self._closed = True  # from here on nobody writes to what may be another's descriptor
             units, self._units = list(self._units.values()), {}
         for unit in units:
             os.close(unit.process.fd)
@@ -220,49 +233,53 @@ class Pods:
         """Delete the pod of a worker: with its own grace period (None), or that many seconds.
 
         Raises:
-            HarnessError: it has none, or the server refuses.
+            HarnessError: it has none any more, or the server refuses.
         """
-        self._cluster.delete("pods", self._pod(process), grace_s)
+        unit = self._with_pod(process)
+        if not self._cluster.delete("pods", str(unit.pod), grace_s, unit.uid):
+            raise HarnessError(f"pod {unit.pod} was gone before it could be deleted")
 
     def evict_pod(self, process: Process) -> None:
         """Have it evicted, with its own grace period. Raises as `delete_pod`."""
-        self._cluster.evict(self._pod(process))
+        self._cluster.evict(str(self._with_pod(process).pod))
 
     def drain_node(self, process: Process) -> int:
-        """Have the node of a worker take no more pods, and all of ours on it evicted; returns how
-        many those are. Raises as `delete_pod`.
+        """Have the node of a worker take no more pods, and all of the job's on it evicted; returns
+        how many those are. Nothing else on it is, the supervisor's own pod least of all. Raises as
+        `delete_pod`.
         """
-        self._pod(process)
-        unit = self._unit(process)
-        node = unit.node if unit is not None else None
+        node = self._with_pod(process).node
         if node is None:
             raise HarnessError("the worker's pod is on no node yet")
-        self._cordoned.append(node)
-        self._cluster.cordon(node, True)
+        if not self._cluster.closed(node):  # else it is somebody else's to open
+            self._cordoned.append(node)  # before it is asked for: the answer may be lost
+            self._cluster.close_node(node)
         with self._lock:
             there = [u for u in self._units.values() if u.node == node and u.ended is None]
-        for each in there:
-            if each.pod is not None:
-                self._cluster.evict(each.pod)
-        return len(there)
+        names = [each.pod for each in there if each.pod is not None]
+        for name in names:
+            self._cluster.evict(name)
+        return len(names)
 
     def on_node_of(self, process: Process) -> list[Process]:
         """The processes that share a node with this one, itself included."""
         unit = self._unit(process)
+        if unit is None or unit.node is None:
+            return [process]
         with self._lock:
-            return [
-                u.process
-                for u in self._units.values()
-                if u.ended is None and unit is not None and (u is unit or u.node == unit.node)
-            ]
+            units = list(self._units.values())
+        return [u.process for u in units if u.ended is None and u.node == unit.node]
 
     def release_nodes(self) -> None:
-        """Have every node take pods again that `drain_node` closed."""
-        while self._cordoned:
-            node = self._cordoned.pop()
+        """Have every node take pods again that `drain_node` closed; one for which that fails is
+        tried again at the end, and by the next start.
+        """
+        closed, self._cordoned = self._cordoned, []
+        for node in closed:
             try:
-                self._cluster.cordon(node, False)
+                self._cluster.open_node(node)
             except ApiError as error:
+                self._cordoned.append(node)
                 self._say(f"node {node} is still cordoned (kubectl uncordon {node}): {error}")
 
     # Inside
@@ -276,16 +293,19 @@ class Pods:
         if said is None or said.address != address:
             raise HarnessError(f"no job was announced at {address}")
         settings, name = self._cluster.settings, said.name
-        labels = labels_of(self._token, log.absolute().parents[2].name, log.absolute().parent.name)
+        trial = log.absolute().parent
+        labels = self._cluster.labels(self._token, trial.parents[1].name, trial.name)
         hidden = tuple(key for key in (SECRET,) if key in self.environment)
         plan = JobPlan(
             name,
             said.workers,
             address,
-            str(log.absolute().parent),
+            str(trial),
             dict(self.environment),
             hidden,
             {**labels, manifests.JOB: name},
+            self._about,
+            self._cluster.ourselves.owners,
         )
         values = {key: self.environment[key] for key in hidden}
         self._cluster.create("secrets", manifests.secret(plan, settings, values))
@@ -307,17 +327,21 @@ class Pods:
         if self._cluster.settings.accelerator is None or slot >= job.plan.workers:
             return None
         node = job.nodes.get(slot // job.hosts)
-        return None if node is None else self._cluster.node_pool(node)
+        if node is None:
+            return None
+        if node not in job.pools:
+            job.pools[node] = self._cluster.node_pool(node)
+        return job.pools[node]
 
     def _unit(self, process: Process) -> _Unit | None:
         with self._lock:
             return next((u for u in self._units.values() if u.process is process), None)
 
-    def _pod(self, process: Process) -> str:
+    def _with_pod(self, process: Process) -> _Unit:
         unit = self._unit(process)
         if unit is None or unit.pod is None or unit.ended is not None:
             raise HarnessError("the worker has no pod that could be taken away")
-        return unit.pod
+        return unit
 
     def _send(self, unit: _Unit, number: int) -> None:
         """On a thread of its own, for a command in a pod takes a tenth of a second."""
@@ -325,10 +349,14 @@ class Pods:
             if unit.ended is not None:
                 return
             try:
-                if unit.pod is not None and unit.started:
+                # Also where the API has not heard yet that the container runs: the worker may
+                # have been here for a second by then.
+                if unit.pod is not None:
                     self._cluster.send(unit.pod, number)
                     return
             except HarnessError as error:
+                if unit.started and number == signal.SIGKILL and unit.over.wait(_SEEN_S):
+                    return
                 if unit.ended is None:
                     self._say(str(error))
             if number == signal.SIGKILL:
@@ -339,7 +367,7 @@ class Pods:
         unit.doomed = True
         if unit.pod is not None:
             try:
-                self._cluster.delete("pods", unit.pod, 0)
+                self._cluster.delete("pods", unit.pod, 0, unit.uid)
             except ApiError as error:
                 self._say(str(error))
 
@@ -369,16 +397,20 @@ class Pods:
             self._say(f"pod {unit.pod}: {seen.words}")
         unit.words = seen.words
         if seen.ended is not None:
-            unit.ended = seen.ended
-            os.eventfd_write(unit.process.fd, 1)
+            with self._lock:
+                unit.ended = seen.ended
+                if not self._closed:
+                    os.eventfd_write(unit.process.fd, 1)
+            unit.over.set()
         elif unit.doomed:
-            self._remove(unit)
+            with suppress(RuntimeError):  # the senders are closed: everything is being deleted
+                self._senders.submit(self._remove, unit)
 
     def _lose_sight(self, why: str) -> None:
         self._failed = why
         self._say(why)
         with self._lock:
-            for unit in self._units.values():
+            for unit in () if self._closed else self._units.values():
                 os.eventfd_write(unit.process.fd, 1)
 
     def _say(self, text: str) -> None:

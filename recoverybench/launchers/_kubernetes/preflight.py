@@ -17,7 +17,7 @@ from recoverybench import __version__
 from recoverybench.errors import UsageError, bad_value
 from recoverybench.launchers._kubernetes import access, ends, manifests
 from recoverybench.launchers._kubernetes.api import ApiError
-from recoverybench.launchers._kubernetes.cluster import Cluster, labels_of
+from recoverybench.launchers._kubernetes.cluster import Cluster
 from recoverybench.launchers._kubernetes.watching import Watching
 
 PROBE_S: Final = 600.0
@@ -83,7 +83,7 @@ def check_cluster(cluster: Cluster, workers: int, *, evicts: bool, drains: bool)
         _check_jobset(cluster)
         cluster.api.get(f"/api/v1/namespaces/{settings.namespace}/pods", limit="1")
         _check_volume(cluster)
-        _check_nodes(cluster, workers)
+        _check_nodes(cluster, workers, drains=drains)
     except ApiError as error:
         raise UsageError(f"--launcher = 'kubernetes': {error}") from None
 
@@ -133,6 +133,8 @@ def _check_rights(cluster: Cluster, *, evicts: bool, drains: bool) -> None:
         wanted.append((access.EVICT, namespace))
     if drains:
         wanted += [(right, None) for right in access.CORDON]
+    elif cluster.settings.accelerator is not None:
+        wanted.append((access.LOOK, None))
     for right, where in wanted:
         if not cluster.api.review(access.review(right, where)):
             scope = "in it" if where is not None else "in the cluster"
@@ -172,9 +174,18 @@ def _check_volume(cluster: Cluster) -> None:
         raise bad_value(where, settings.volume, allowed)
 
 
-def _check_nodes(cluster: Cluster, workers: int) -> None:
-    """Enough nodes, and on TPU enough chips, that take pods; room on them is the scheduler's."""
+def _check_nodes(cluster: Cluster, workers: int, *, drains: bool) -> None:
+    """Enough nodes, and on TPU enough chips, that take pods; room on them is the scheduler's.
+
+    A node that is drained needs another one beside it, for what replaces its pods.
+    """
     settings = cluster.settings
+    if drains and (settings.hosts or 1) > 1:
+        allowed = (
+            f"no evict:node on slices of {settings.hosts} hosts: every node of a slice has its "
+            "pod, and what replaces those of a drained one would have nowhere to go"
+        )
+        raise bad_value("fault", "evict:node", allowed)
     selector = dict(settings.node_selector)
     if settings.accelerator is not None and settings.topology is not None:
         selector |= {
@@ -190,16 +201,19 @@ def _check_nodes(cluster: Cluster, workers: int) -> None:
         raise
     usable = [node for node in nodes if _takes_pods(node)]
     what = ", ".join(f"{k}={v}" for k, v in selector.items()) or "any label"
+    spare = 1 if drains else 0
+    beside = ", one of them for what evict:node drives away" if drains else ""
     if settings.chips is not None:
         hosts = [node for node in usable if _chips(node) >= settings.chips]
-        if len(hosts) < workers:
+        if len(hosts) < workers + spare:
             allowed = (
-                f"at least {workers} nodes with {settings.chips} {manifests.CHIPS} each that take "
-                f"pods ({what}); there are {len(hosts)}"
+                f"at least {workers + spare} nodes with {settings.chips} {manifests.CHIPS} each "
+                f"that take pods ({what}){beside}; there are {len(hosts)}"
             )
             raise bad_value(f"{settings.source}: accelerator", settings.accelerator, allowed)
-    elif not usable:
-        allowed = f"a cluster with nodes that take pods ({what}); there are none"
+    elif len(usable) < 1 + spare:
+        count = len(usable) or "none"
+        allowed = f"a cluster with nodes that take pods ({what}){beside}; there are {count}"
         raise bad_value(f"{settings.source}: node_selector", dict(settings.node_selector), allowed)
 
 
@@ -218,7 +232,8 @@ def _run_probe(cluster: Cluster, file: Path, limit_s: float) -> str:
     """What the probe said in the end, or why it did not run."""
     token = secrets.token_hex(4)
     name = f"rb-{token}-probe"
-    labels = labels_of(token, "probe", "probe")
+    labels = cluster.labels(token, "probe", "probe")
+    metadata = {"name": name, "labels": labels, **cluster.ourselves.owners}
     over = threading.Event()
     said = [""]
 
@@ -235,7 +250,7 @@ def _run_probe(cluster: Cluster, file: Path, limit_s: float) -> str:
     selector = f"{manifests.LAUNCHER}={token}"
     watching = Watching(cluster.api, cluster.path("pods"), selector, heard, lost)
     try:
-        made = manifests.probe(name, cluster.settings, CODE, [str(file)], labels)
+        made = manifests.probe(metadata, cluster.settings, CODE, [str(file)])
         cluster.create("pods", made)
         if not over.wait(limit_s):
             why = said[0] or "its pod did not run"

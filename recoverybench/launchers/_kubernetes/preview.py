@@ -40,18 +40,20 @@ def documents(
         manifests.RUN: "example",
     }
     token = f"{settings.mount}/.recoverybench-example"
-    probe = manifests.probe("rb-example-probe", settings, preflight.CODE, [token], labels)
+    metadata = {"name": "rb-example-probe", "labels": labels}
+    probe = manifests.probe(metadata, settings, preflight.CODE, [token])
     made = [probe]
     for number, size in enumerate(sorted(set(workers))):
         name = f"rb-example-{number}"
         plan = JobPlan(
             name,
             size,
-            f"tcp://{settings.supervisor_address or 'SUPERVISOR'}:20000",
+            f"tcp://{settings.supervisor_address or 'SUPERVISOR'}:20000/JOB",
             f"{settings.mount}/results/example/logs/0000",
             {**variables, SECRET: ""},
             (SECRET,),
             {**labels, manifests.TRIAL: "0000", manifests.JOB: name},
+            "what is measured",
         )
         made.append(manifests.secret(plan, settings, {SECRET: "made for each run"}))
         made.append(manifests.jobset(plan, settings))

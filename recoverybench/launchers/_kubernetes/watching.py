@@ -76,6 +76,7 @@ class Watching:
                 self._follow()
             except _Expired:
                 self._version = ""
+                self._stop.wait(_FIRST_PAUSE_S)  # a server that says so of every version it gives
             except ApiError as error:
                 self._failures += 1
                 if error.status in (401, 403) or self._failures > PATIENCE:
