@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.sharing import Sharing, turn_of
+
+if TYPE_CHECKING:
+    from tests.desk import Desk
 
 # The same examples every time where it counts for everybody, and no time limit of one
 # example: two slow cores are not a defect of the code.
@@ -27,6 +31,15 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 def repository() -> Path:
     """The root of the checkout."""
     return REPOSITORY
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """A supervisor's end of the control channel over TCP."""
+    from tests.desk import desk_at
+
+    with desk_at(tmp_path / "d") as made:
+        yield made
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

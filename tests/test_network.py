@@ -11,13 +11,11 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
-from recoverybench import capabilities
 from recoverybench.cells import Cell
 from recoverybench.errors import HarnessError, UsageError
 from recoverybench.faults import coordinator_cut, coordinator_reset, one_way, partition
@@ -27,6 +25,7 @@ from recoverybench.network import Machine, Network, rules, tried
 from recoverybench.network.echo import checksum, reply_to, request
 from recoverybench.network.network import SUBNET, address
 from recoverybench.worker import links
+from tests.machines import needs_rights, on
 
 T = TypeVar("T")
 
@@ -175,12 +174,6 @@ def test_last_words_name_the_mechanism(
 
 # For real
 
-needs_rights = pytest.mark.skipif(
-    (why := capabilities.MISSING["network-namespaces"]() or capabilities.MISSING["nftables"]())
-    is not None,
-    reason=f"no networks of one's own here: {why}",
-)
-
 
 @pytest.fixture(scope="module")
 def network() -> Iterator[Network]:
@@ -196,17 +189,6 @@ def pair(network: Network) -> Iterator[tuple[Machine, Machine]]:
     yield found
     for machine in found:
         machine.mend()
-
-
-def on(machine: Machine, function: Callable[[], T]) -> T:
-    """Call it on that machine, entered as a worker enters it."""
-
-    def entered() -> T:
-        links.enter(machine.path)
-        return function()
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(entered).result()
 
 
 def listen(machine: Machine, port: int = 0) -> socket.socket:

@@ -1,0 +1,136 @@
+"""The control channel over connections that are lost, and machines that fall silent."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from recoverybench.job import far, reception
+from recoverybench.launchers.base import Ended
+from recoverybench.network import Network, rules
+from recoverybench.wire import handshake, sockets
+from recoverybench.wire.frames import Frame, Frames
+from recoverybench.worker import distant
+from recoverybench.worker.distant import Refused
+from tests.cutting import Cut, Cutter
+from tests.desk import Desk, Worker, desk_at
+from tests.machines import needs_rights, on
+
+CUTS = st.lists(
+    st.tuples(st.none() | st.integers(1, 3000), st.none() | st.integers(1, 3000)), max_size=8
+)
+
+
+@given(CUTS, st.booleans())
+@example([(30, None), (None, 120), (170, None), (400, 400), (401, 399)], False)
+@example([(900, None), (None, 900), (1500, 1400)], True)
+@settings(
+    max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+def test_everything_arrives_once_and_in_order_whatever_is_cut(
+    tmp_path_factory: pytest.TempPathFactory, cuts: list[Cut], flip: bool
+) -> None:
+    count = 40
+    with desk_at(tmp_path_factory.mktemp("cut") / "d") as desk:
+        member = desk.expect()
+        cutter = Cutter(desk.address, iter(cuts), flip=flip)
+        worker = desk.after(lambda: Worker(cutter.address))
+        for number in range(count):
+            member.tell({"kind": "ping", "id": number})
+            worker.way.send({"kind": "pong", "id": number})
+            desk.loop.turn(0.0)
+        desk.until(lambda: len(desk.heard) == len(worker.told) == count)
+        assert [m["id"] for m in desk.heard] == list(range(count))
+        assert [m["id"] for m in worker.told] == list(range(count))
+        assert not desk.lost and worker.ended is None
+        cutter.close()
+
+
+def test_a_worker_that_does_not_come_back_is_lost(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reception, "RECONNECT_S", 0.1)
+    monkeypatch.setattr(distant, "RECONNECT_S", 0.1)
+    member = desk.expect()
+    cutter = Cutter(desk.address, iter(()))
+    worker = desk.after(lambda: Worker(cutter.address))
+    cutter.close()
+    desk.until(lambda: bool(desk.lost and worker.ended))
+    assert desk.lost == ["hung up, and did not come back for 0.1 s"]
+    assert worker.ended is not None and worker.ended.startswith("no supervisor at")
+    with pytest.raises(Refused):
+        desk.after(lambda: Worker(desk.address))  # too late for anybody in that slot
+    member.ended = Ended(0, None)
+
+
+def test_one_that_reads_nothing_costs_no_more_memory(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(far, "MOST_WAITING", 1 << 18)
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.setblocking(False)
+        asked: list[bool] = []
+        line = far.Line(ours, Frames(b"s", b"w"), lambda _, wanted: asked.append(wanted))
+        spoken = far.Far("x")
+        spoken.attach(line, 0)
+        for _ in range(2000):
+            spoken.send({"kind": "serve", "address": "x" * 1000, "world": 1})
+        assert asked == [True]
+        spoken.receive()
+        assert spoken.receive() is None and not spoken.over
+        while theirs.recv(1 << 20):  # what had been taken, and the end
+            pass
+    ours.close()
+
+
+def test_what_the_kernel_does_not_take_at_once_follows(desk: Desk) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        desk.loop.register(ours, lambda: line.flush())
+        line = far.Line(ours, Frames(b"s", b"w"), desk.loop.await_writing)
+        bodies = [b"%06d" % n + b"x" * 1000 for n in range(2000)]
+        for body in bodies:
+            line.put(Frame(0, 0, body))
+        got = bytearray()
+
+        def read() -> None:
+            while got.count(b"\n") < len(bodies):
+                got.extend(theirs.recv(1 << 16))
+
+        desk.after(read)
+        assert [part.split(b" ", 3)[3] for part in bytes(got).splitlines()] == bodies
+        desk.loop.unregister(ours)
+
+
+@needs_rights
+def test_a_machine_that_falls_silent_is_noticed_on_both_sides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packets are dropped: nobody hangs up, so no end of a connection is ever heard of."""
+    for name, value in (("_IDLE_S", 1), ("_BETWEEN_S", 1), ("_UNANSWERED", 1)):
+        monkeypatch.setattr(sockets, name, value)
+    monkeypatch.setattr(sockets, "_UNACKNOWLEDGED_MS", 1000)
+    monkeypatch.setattr(handshake, "HANDSHAKE_S", 0.5)
+    network = Network(2)
+    here, there = network.machine(0), network.machine(1)
+    try:
+        with desk_at(tmp_path / "d", machine=here) as desk:
+            member = desk.expect()
+            worker = desk.after(lambda: on(there, lambda: Worker(desk.address)))
+            there.drop(rules.partition())
+            member.tell({"kind": "ping", "id": 1})
+            worker.way.send({"kind": "pong", "id": 1})
+            spoken = member.connection
+            assert isinstance(spoken, far.Far)
+            desk.until(lambda: spoken.lost > 0)
+            there.mend()
+            desk.until(lambda: bool(desk.heard and worker.told))
+            assert [m["id"] for m in (*desk.heard, *worker.told)] == [1, 1] and not desk.lost
+    finally:
+        network.close()
