@@ -19,6 +19,8 @@ from recoverybench.launchers._ray_handle import Handle, RayProcess, first_line
 from recoverybench.launchers.base import Ended, Hosts
 from tests.ray_fake import NODES, Actor, FakeCluster, node, site_on, wanted
 
+ADDRESS = "tcp://10.0.0.0:1"
+
 
 @pytest.fixture
 def cluster() -> FakeCluster:
@@ -38,18 +40,26 @@ def ready(process: Any) -> bool:
     return bool(select.select([process.fd], [], [], 0)[0])
 
 
+def begin(launcher: ray.Ray, at: Path, slot: int, attempt: int = 0, how: Any = "cold") -> Any:
+    """A worker of a job at that address, whose log is ``SLOT.ATTEMPT.log`` in `at`."""
+    return launcher.start(ADDRESS, slot, attempt, how, at / f"{slot}.{attempt}.log")
+
+
+def end(process: Any, said: Any = (None, "SIGKILL"), error: Exception | None = None) -> None:
+    """Its actor says how it ended, or Ray that the actor is gone."""
+    handle = process.handle
+    handle.actor.waiting[f"ended {handle.key}"](said if error is None else None, error)
+
+
 def test_a_cold_worker_is_the_child_of_an_actor_of_its_own(
     launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
 ) -> None:
-    processes = [
-        launcher.start("tcp://10.0.0.0:1", slot, 0, "cold", tmp_path / f"{slot}.0.log")
-        for slot in (0, 1)
-    ]
+    processes = [begin(launcher, tmp_path, slot) for slot in (0, 1)]
     assert [actor.node for actor in cluster.actors] == ["n1", "n2"]
     actor = cluster.actors[1]
     [(method, request), (then, (key,))] = actor.calls
     assert (method, then, request[0]) == ("start", "ended", key)
-    assert request[1:6] == ("tcp://10.0.0.0:1", 1, 0, "cold", str(tmp_path / "1.0.log"))
+    assert request[1:6] == (ADDRESS, 1, 0, "cold", str(tmp_path / "1.0.log"))
     assert request[6]["JAX_PLATFORMS"] == "cpu"
     assert actor.arguments[2] is None, "the node's own interpreter"
     assert processes[1].pid == 0
@@ -57,7 +67,7 @@ def test_a_cold_worker_is_the_child_of_an_actor_of_its_own(
     assert processes[1].pid == 4711
     assert not ready(processes[1])
     assert launcher.reap(processes[1]) is None
-    actor.waiting[f"ended {key}"]((7, None), None)
+    end(processes[1], (7, None))
     assert ready(processes[1])
     assert launcher.reap(processes[1]) == Ended(7, None)
     assert actor.killed, "its actor has nothing more to do"
@@ -66,11 +76,8 @@ def test_a_cold_worker_is_the_child_of_an_actor_of_its_own(
 def test_who_is_lost_with_its_actor_has_been_killed_and_its_log_says_why(
     launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
 ) -> None:
-    log = tmp_path / "0.0.log"
-    process = launcher.start("tcp://10.0.0.0:1", 0, 0, "cold", log)
-    [actor] = cluster.actors
-    key = actor.calls[0][1][0]
-    actor.waiting[f"ended {key}"](None, ConnectionError("node gone"))
+    log, process = tmp_path / "0.0.log", begin(launcher, tmp_path, 0)
+    end(process, error=ConnectionError("node gone"))
     assert launcher.reap(process) == Ended(None, "SIGKILL")
     assert log.read_text() == "error: lost with its actor: ConnectionError: node gone\n"
 
@@ -78,14 +85,13 @@ def test_who_is_lost_with_its_actor_has_been_killed_and_its_log_says_why(
 def test_an_end_that_we_brought_about_is_no_error(
     launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
 ) -> None:
-    log = tmp_path / "0.0.log"
-    process = launcher.start("tcp://10.0.0.0:1", 0, 0, "cold", log)
+    log, process = tmp_path / "0.0.log", begin(launcher, tmp_path, 0)
     [actor] = cluster.actors
     key = actor.calls[0][1][0]
     launcher.signal(process, signal.SIGKILL)
     assert actor.calls[-1] == ("signal", (key, 9))
-    actor.waiting[f"ended {key}"](None, ConnectionError("gone"))
-    actor.waiting[f"ended {key}"]((None, "SIGKILL"), None)
+    end(process, error=ConnectionError("gone"))
+    end(process)
     assert launcher.reap(process) == Ended(None, "SIGKILL")
     assert not log.exists()
     calls = list(actor.calls)
@@ -96,26 +102,24 @@ def test_an_end_that_we_brought_about_is_no_error(
 def test_warm_workers_come_from_one_fork_server_a_node(
     launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
 ) -> None:
-    first = launcher.start("tcp://10.0.0.0:1", 0, 0, "warm", tmp_path / "0.0.log")
+    first = begin(launcher, tmp_path, 0, how="warm")
     assert first.pid == 100
     assert sorted(a.node for a in cluster.actors) == ["n0", "n1", "n2", "n3"]
     assert all(a.calls[0][0] == "prepare" for a in cluster.actors), "all at once, and early"
-    launcher.start("tcp://10.0.0.0:1", 1, 0, "warm", tmp_path / "1.0.log")
+    begin(launcher, tmp_path, 1, how="warm")
     assert len(cluster.actors) == 4
-    actor = cluster.actors[0]
-    key = next(arguments[0] for method, arguments in actor.calls if method == "ended")
-    actor.waiting[f"ended {key}"]((None, "SIGKILL"), None)
+    end(first)
     launcher.reap(first)
-    assert not actor.killed, "the fork server goes on"
+    assert not first.handle.actor.killed, "the fork server goes on"
 
 
 def test_a_fork_server_that_is_gone_is_a_fault_of_the_harness(
     launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
 ) -> None:
-    launcher.start("tcp://10.0.0.0:1", 0, 0, "warm", tmp_path / "0.0.log")
+    begin(launcher, tmp_path, 0, how="warm")
     next(a for a in cluster.actors if a.node == "n2").killed = True
     with pytest.raises(HarnessError, match=r"no worker on node n2: RuntimeError: the actor died$"):
-        launcher.start("tcp://10.0.0.0:1", 1, 0, "warm", tmp_path / "1.0.log")
+        begin(launcher, tmp_path, 1, how="warm")
 
 
 def test_a_lost_node_takes_its_worker_and_the_next_one_is_elsewhere(
@@ -123,15 +127,12 @@ def test_a_lost_node_takes_its_worker_and_the_next_one_is_elsewhere(
 ) -> None:
     assert isinstance(launcher, Hosts)
     assert launcher.host(0) == "10.0.0.1"
-    processes = [
-        launcher.start("tcp://10.0.0.0:1", slot, 0, "cold", tmp_path / f"{slot}.0.log")
-        for slot in (0, 1)
-    ]
+    processes = [begin(launcher, tmp_path, slot) for slot in (0, 1)]
     assert launcher.beside(processes[1]) == [1]
     assert launcher.lose_node(processes[1]) == "n2"
     assert cluster.actors[1].calls[-1] == ("lose_node", ())
     launcher.lost(1)
-    launcher.start("tcp://10.0.0.0:1", 1, 1, "cold", tmp_path / "1.1.log")
+    begin(launcher, tmp_path, 1, 1)
     assert cluster.actors[-1].node == "n3"
 
 
@@ -140,7 +141,7 @@ def test_the_supervisors_own_node_is_not_lost(cluster: FakeCluster, tmp_path: Pa
     site = site_on(cluster)
     site.check(wanted(2, at=tmp_path))
     launcher = ray.Ray(site, {}, tmp_path / "forks.log")
-    process = launcher.start("tcp://10.0.0.0:1", 0, 0, "cold", tmp_path / "0.0.log")
+    process = begin(launcher, tmp_path, 0)
     with pytest.raises(HarnessError, match="the supervisor's own"):
         launcher.lose_node(process)
     launcher.close()
@@ -149,14 +150,13 @@ def test_the_supervisors_own_node_is_not_lost(cluster: FakeCluster, tmp_path: Pa
 def test_before_a_job_lost_nodes_are_made_up_for(
     launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
 ) -> None:
-    process = launcher.start("tcp://10.0.0.0:1", 0, 0, "cold", tmp_path / "0.0.log")
+    process = begin(launcher, tmp_path, 0)
     launcher.lose_node(process)
-    actor = cluster.actors[0]
-    actor.waiting[f"ended {actor.calls[0][1][0]}"](None, ConnectionError("gone"))
+    end(process, error=ConnectionError("gone"))
     launcher.reap(process)
     assert len(cluster.held) == 1, "in the middle of a job nothing is reserved"
-    launcher.announce("tcp://10.0.0.0:2", 2)
-    launcher.start("tcp://10.0.0.0:2", 0, 0, "cold", tmp_path / "0.0.log")
+    launcher.announce(ADDRESS, 2)
+    begin(launcher, tmp_path, 0)
     assert [nodes for _, nodes in cluster.held][-1] == ["n2", "n3", "n0"], "n1 is known as lost"
 
 
@@ -165,19 +165,18 @@ def test_too_few_nodes_that_are_left_are_a_fault_of_the_harness(
 ) -> None:
     cluster.alive = NODES[:1]
     with pytest.raises(HarnessError, match=r"nodes were lost: .* 2 nodes for 2 workers"):
-        launcher.start("tcp://10.0.0.0:1", 0, 0, "cold", tmp_path / "0.0.log")
+        begin(launcher, tmp_path, 0)
 
 
 def test_everything_ends_with_the_launcher(
     launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
 ) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    launcher.start("tcp://10.0.0.0:1", 0, 0, "warm", tmp_path / "0.0.log")
-    launcher.start("tcp://10.0.0.0:1", 1, 0, "cold", tmp_path / "1.0.log")
-    cold = cluster.actors[-1]
+    begin(launcher, tmp_path, 0, how="warm")
+    cold = begin(launcher, tmp_path, 1)
     launcher.close()
     assert all(actor.killed for actor in cluster.actors)
-    cold.waiting[f"ended {cold.calls[0][1][0]}"](None, ConnectionError("late"))
+    end(cold, error=ConnectionError("late"))
     assert len(os.listdir("/proc/self/fd")) == before
     assert cluster.closed == 0, "another launcher may be opened on it"
 
@@ -187,7 +186,7 @@ def test_an_actor_with_accelerators_is_inside_of_what_is_reserved(tmp_path: Path
     site = site_on(cluster)
     site.check(wanted(2, platform="gpu", at=tmp_path))
     launcher = ray.Ray(site, {}, tmp_path / "forks.log")
-    launcher.start("tcp://10.0.0.0:1", 0, 0, "cold", tmp_path / "0.0.log")
+    begin(launcher, tmp_path, 0)
     [actor] = cluster.actors
     assert (actor.node, actor.bundle, actor.resources) == ("n1", 0, {"CPU": 1.0, "GPU": 8.0})
     launcher.close()
@@ -225,27 +224,19 @@ def test_every_job_begins_on_the_same_nodes(
     launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
 ) -> None:
     """Also where the one before it ended elsewhere: so each victim's node is the same, too."""
-
-    def start(slot: int, attempt: int) -> Any:
-        log = tmp_path / f"{slot}.{attempt}.log"
-        return launcher.start("tcp://10.0.0.0:1", slot, attempt, "cold", log)
-
-    def end(process: Any) -> None:
-        actor = next(a for a in cluster.actors if a is process.handle.actor)
-        actor.waiting[f"ended {process.handle.key}"]((None, "SIGKILL"), None)
-        launcher.reap(process)
-
     for _ in range(3):
-        launcher.announce("tcp://10.0.0.0:1", 2)
+        launcher.announce(ADDRESS, 2)
         assert launcher.host(0) == "10.0.0.1"
-        first, second = start(0, 0), start(1, 0)
+        first, second = (begin(launcher, tmp_path, slot) for slot in (0, 1))
         assert (first.handle.node, second.handle.node) == ("n1", "n2")
         launcher.lost(1)
         end(second)
-        again = start(1, 1)
+        launcher.reap(second)
+        again = begin(launcher, tmp_path, 1, 1)
         assert again.handle.node == "n3"
-        end(first)
-        end(again)
+        for process in (first, again):
+            end(process)
+            launcher.reap(process)
     assert len(cluster.held) == 1
 
 
@@ -253,21 +244,15 @@ def test_where_all_end_at_once_an_address_that_was_given_out_holds(
     launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
 ) -> None:
     """A node is lost, every worker ended, and the next rank 0 is where it was said to be."""
-    launcher.announce("tcp://10.0.0.0:1", 2)
-    processes: list[Any] = [
-        launcher.start("tcp://10.0.0.0:1", slot, 0, "cold", tmp_path / f"{slot}.0.log")
-        for slot in (0, 1)
-    ]
+    launcher.announce(ADDRESS, 2)
+    processes = [begin(launcher, tmp_path, slot) for slot in (0, 1)]
     launcher.lose_node(processes[1])
     launcher.lost(1)
     for process in processes:
-        process.handle.actor.waiting[f"ended {process.handle.key}"]((None, "SIGKILL"), None)
+        end(process)
         launcher.reap(process)
     said = launcher.host(0)
-    again: list[Any] = [
-        launcher.start("tcp://10.0.0.0:1", slot, 1, "cold", tmp_path / f"{slot}.1.log")
-        for slot in (0, 1)
-    ]
+    again = [begin(launcher, tmp_path, slot, 1) for slot in (0, 1)]
     assert (said, [process.handle.node for process in again]) == ("10.0.0.1", ["n1", "n3"])
 
 
@@ -275,8 +260,7 @@ def test_what_an_actor_cannot_start_has_ended(
     launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
 ) -> None:
     """Nobody waits for a worker that will never call."""
-    log = tmp_path / "0.0.log"
-    process = launcher.start("tcp://10.0.0.0:1", 0, 0, "cold", log)
+    log, process = tmp_path / "0.0.log", begin(launcher, tmp_path, 0)
     [actor] = cluster.actors
     key = actor.calls[0][1][0]
     actor.waiting[f"start {key}"](None, RuntimeError("no such module"))
@@ -288,12 +272,7 @@ def test_what_an_actor_cannot_start_has_ended(
 def test_who_came_in_anothers_place_keeps_it_when_that_ones_end_is_seen(
     launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
 ) -> None:
-    processes: list[Any] = [
-        launcher.start("tcp://10.0.0.0:1", slot, attempt, "cold", tmp_path / "log")
-        for slot, attempt in ((0, 0), (1, 0), (1, 1))
-    ]
-    first, second = processes[1].handle, processes[2].handle
-    first.actor.waiting[f"ended {first.key}"]((None, "SIGKILL"), None)
+    processes = [begin(launcher, tmp_path, slot, n) for slot, n in ((0, 0), (1, 0), (1, 1))]
+    end(processes[1])
     launcher.reap(processes[1])
-    third: Any = launcher.start("tcp://10.0.0.0:1", 2, 0, "cold", tmp_path / "log")
-    assert third.handle.node != second.node
+    assert begin(launcher, tmp_path, 2).handle.node != processes[2].handle.node
