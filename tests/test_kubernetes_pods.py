@@ -67,12 +67,12 @@ def test_the_end_of_a_pod_is_seen(bench: Bench) -> None:
     for name in bench.pods():
         bench.server.run(name)
     bench.server.end(bench.pods()[1], 137, reason="OOMKilled")
-    assert ended(bench, processes[1]) == Ended(None, "SIGKILL")
+    assert ended(bench, processes[1]) == Ended(None, "SIGKILL", seen=False)
     assert "OOMKilled" in processes[1].log.read_text(encoding="utf-8")
     assert not readable(processes[0], 0)
     assert bench.launcher.reap(processes[0]) is None
     bench.server.end(bench.pods()[0], 0)
-    assert ended(bench, processes[0]) == Ended(0, None)
+    assert ended(bench, processes[0]) == Ended(0, None, seen=False)
 
 
 def test_an_end_is_seen_although_the_watch_broke(bench: Bench) -> None:
@@ -80,7 +80,7 @@ def test_an_end_is_seen_although_the_watch_broke(bench: Bench) -> None:
     with bench.server.lock:
         bench.server.break_streams(b'{"type": "MOD')
         bench.server.end(bench.pods()[2], 1)
-    assert ended(bench, processes[2]) == Ended(1, None)
+    assert ended(bench, processes[2]) == Ended(1, None, seen=False)
 
 
 def test_a_pod_that_vanished_while_nobody_looked(bench: Bench) -> None:
@@ -89,7 +89,7 @@ def test_a_pod_that_vanished_while_nobody_looked(bench: Bench) -> None:
         bench.server.break_streams()
         bench.server.remove("pods", bench.pods()[0])
         bench.server.forget_history()
-    assert ended(bench, processes[0]) == Ended(None, None)
+    assert ended(bench, processes[0]) == Ended(None, None, seen=False)
 
 
 def test_a_replacement_is_a_pod_of_its_own(bench: Bench) -> None:
@@ -102,7 +102,7 @@ def test_a_replacement_is_a_pod_of_its_own(bench: Bench) -> None:
     assert owner["uid"] == bench.server.find("jobsets", owner["name"])["metadata"]["uid"]
     bench.server.run(name)
     bench.server.end(name, 74)
-    assert ended(bench, again) == Ended(74, None)
+    assert ended(bench, again) == Ended(74, None, seen=False)
 
 
 def test_a_replacement_stays_in_the_slice(slices: Bench) -> None:
@@ -115,7 +115,7 @@ def test_a_replacement_stays_in_the_slice(slices: Bench) -> None:
     (lost,) = [n for n in slices.pods() if "-w-1-1-" in n]
     server.run(lost, node="node-5")
     server.end(lost, 137)
-    assert ended(slices, processes[5]) == Ended(None, "SIGKILL")
+    assert ended(slices, processes[5]) == Ended(None, "SIGKILL", seen=False)
     slices.start(5, attempt=1)
     (name,) = [n for n in slices.pods() if n.endswith("-s5-a1")]
     spec = server.find("pods", name)["spec"]
@@ -184,7 +184,7 @@ def test_what_cannot_be_killed_is_deleted(bench: Bench, runs: bool) -> None:
         bench.server.run(name)
         bench.seen(processes[1], bench.pods()[1])
     bench.launcher.signal(processes[0], signal.SIGKILL)
-    assert ended(bench, processes[0]) == Ended(None, None)
+    assert ended(bench, processes[0]) == Ended(None, None, seen=False)
     assert name not in bench.pods()
 
 
@@ -197,7 +197,7 @@ def test_the_same_grace_as_kubectl(bench: Bench) -> None:
     assert not readable(processes[0], 0)
     bench.launcher.delete_pod(processes[1], 0)
     assert bench.server.bodies[-1]["gracePeriodSeconds"] == 0
-    assert ended(bench, processes[1]) == Ended(None, None)
+    assert ended(bench, processes[1]) == Ended(None, None, seen=False)
 
 
 def test_an_eviction(bench: Bench) -> None:
@@ -208,7 +208,7 @@ def test_an_eviction(bench: Bench) -> None:
     bench.launcher.evict_pod(processes[0])
     assert bench.server.calls[-1] == ("POST", f"{PODS}/{name}/eviction")
     bench.server.end(name, 143)
-    assert ended(bench, processes[0]) == Ended(None, "SIGTERM")
+    assert ended(bench, processes[0]) == Ended(None, "SIGTERM", seen=False)
     assert "EvictionByEvictionAPI" in processes[0].log.read_text(encoding="utf-8")
 
 
@@ -286,7 +286,7 @@ def test_a_pod_that_is_gone_cannot_be_deleted(bench: Bench) -> None:
     bench.launcher.delete_pod(processes[0], 0)
     uid = bench.server.bodies[-1]["preconditions"]["uid"]
     assert uid.startswith("uid-")
-    assert ended(bench, processes[0]) == Ended(None, None)
+    assert ended(bench, processes[0]) == Ended(None, None, seen=False)
 
 
 def test_a_signal_reaches_what_the_api_does_not_know_to_run(bench: Bench) -> None:
@@ -308,7 +308,7 @@ def test_a_kill_that_ends_its_own_messenger(bench: Bench) -> None:
     bench.refuses.set()
     bench.launcher.signal(processes[0], signal.SIGKILL)
     bench.server.end(name, 137)
-    assert ended(bench, processes[0]) == Ended(None, "SIGKILL")
+    assert ended(bench, processes[0]) == Ended(None, "SIGKILL", seen=False)
     bench.launcher.close()
     deleted = [p for method, p in bench.server.calls if method == "DELETE" and p.endswith(name)]
     assert len(deleted) <= 1, "only at the end"

@@ -78,7 +78,7 @@ def test_who_is_lost_with_its_actor_has_been_killed_and_its_log_says_why(
 ) -> None:
     log, process = tmp_path / "0.0.log", begin(launcher, tmp_path, 0)
     end(process, error=ConnectionError("node gone"))
-    assert launcher.reap(process) == Ended(None, "SIGKILL")
+    assert launcher.reap(process) == Ended(None, "SIGKILL", seen=False)
     assert log.read_text() == "error: lost with its actor: ConnectionError: node gone\n"
 
 
@@ -92,7 +92,7 @@ def test_an_end_that_we_brought_about_is_no_error(
     assert actor.calls[-1] == ("signal", (key, 9))
     end(process, error=ConnectionError("gone"))
     end(process)
-    assert launcher.reap(process) == Ended(None, "SIGKILL")
+    assert launcher.reap(process) == Ended(None, "SIGKILL", seen=False)
     assert not log.exists()
     calls = list(actor.calls)
     launcher.signal(process, signal.SIGTERM)
@@ -265,7 +265,7 @@ def test_what_an_actor_cannot_start_has_ended(
     key = actor.calls[0][1][0]
     actor.waiting[f"start {key}"](None, RuntimeError("no such module"))
     assert ready(process)
-    assert launcher.reap(process) == Ended(None, "SIGKILL")
+    assert launcher.reap(process) == Ended(None, "SIGKILL", seen=False)
     assert log.read_text() == "error: lost with its actor: RuntimeError: no such module\n"
 
 

@@ -129,6 +129,22 @@ def test_everything_up_before_the_last_exit_makes_the_phase_empty_not_negative()
     assert line.recovery_s == pytest.approx(0.170)
 
 
+@pytest.mark.parametrize("strategy", ["elastic", "hot-spare"])
+def test_late_news_of_a_lost_machine_that_nobody_waited_for_is_in_no_phase(strategy: str) -> None:
+    late = {"event": "exit", "worker": 1, "reason": "inject"}
+    files = patched(recovery(strategy), late, t=at(240), seen=False)
+    assert line_of(files).phases == line_of(recovery(strategy)).phases
+    # What a launcher has seen itself is when it ended, and it was not out of the way before.
+    seen = line_of(patched(files, late, seen=True))
+    assert seen.phases["teardown"] == pytest.approx(0.225)
+
+
+def test_news_that_was_waited_for_is_teardown() -> None:
+    late = {"event": "exit", "worker": 0, "reason": "teardown"}
+    files = patched(recovery("restart"), late, t=at(51), seen=False)
+    assert line_of(files).phases["teardown"] == pytest.approx(0.036)
+
+
 def test_verification_on_the_critical_path_is_in_no_phase() -> None:
     files = recovery()
     for t0, t in ((132, 140), (136, 142), (125, 131)):

@@ -98,8 +98,13 @@ def _of_ranks(name: str, by_rank: dict[int, Line], ranks: Iterable[int]) -> Need
 
 
 def _closed(history: History, workers: int, generation: int, current: dict[int, Attempt]) -> Need:
-    """Survivors have closed their runtime, and the other attempts of before have ended."""
+    """Survivors have closed their runtime, and the other attempts of before have ended.
+
+    Of some ends a launcher hears late. Where the next worker was begun before that, nobody waited
+    for the news, and when the old one ended is not known.
+    """
     lines: list[Line] = []
+    late: list[Line] = []
     missing: set[int] = set()
     closed = {
         rank_of(line): line
@@ -112,9 +117,17 @@ def _closed(history: History, workers: int, generation: int, current: dict[int, 
         line = (closed if survives or attempt in closed else exits).get(attempt)
         if line is None:
             missing.add(attempt[0])
-        else:
+        elif line.get("seen", True) or not _begun_by(history, current.get(attempt[0]), line["t"]):
             lines.append(line)
-    return Need("closed", tuple(lines), tuple(sorted(missing)))
+        else:
+            late.append(line)
+    return Need("closed", tuple(lines or late), tuple(sorted(missing)))
+
+
+def _begun_by(history: History, attempt: Attempt | None, t: int) -> bool:
+    """Whether that attempt was started, or given its rank, before `t`."""
+    begun = history.named("spawn", "assigned")
+    return any(line["t"] < t and rank_of(line) == attempt for line in begun)
 
 
 def chain(begun: Sequence[Mark], needs: Sequence[Need]) -> tuple[tuple[Mark, ...], Missing | None]:

@@ -380,6 +380,7 @@ class Job(Roster):
             signal=ended.signal,
             ours=member.why is not None,
             reason=member.why or "own",
+            **({} if ended.seen else {"seen": False}),
         )
         needed = member.rank is not None or member in self._services.members
         if member.why in (None, "inject") and needed:

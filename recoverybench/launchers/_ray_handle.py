@@ -53,7 +53,7 @@ class Handle:
         if not self.expected and self.ended is None:
             with suppress(OSError), self._log.open("a") as file:
                 file.write(f"error: lost with its actor: {first_line(error)}\n")
-        self._end(Ended(None, "SIGKILL"))
+        self._end(Ended(None, "SIGKILL", seen=False))
 
     def close(self) -> None:
         """Close both ends of the pipe."""

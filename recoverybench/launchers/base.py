@@ -35,10 +35,15 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a process ended: exit code, or the name of the signal that ended it."""
+    """How a process ended: exit code, or the name of the signal that ended it.
+
+    Attributes:
+        seen: False: the launcher was told of it by a control plane, some time after it was.
+    """
 
     code: int | None
     signal: str | None
+    seen: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def look(pod: Mapping[str, Any], *, deleted: bool) -> Seen:
     if deleted or status.get("phase") in _FINISHED:
         # Gone without an exit status: nobody who is left has seen how it ended.
         what = _words(status, {}) or ("deleted" if deleted else str(status.get("phase")))
-        return Seen(Ended(None, None), started, what)
+        return Seen(Ended(None, None, seen=False), started, what)
     return Seen(None, started, _waiting(status, state))
 
 
@@ -60,9 +60,9 @@ def _ended(terminated: Mapping[str, Any]) -> Ended:
     code = int(terminated.get("exitCode", 0))
     number = int(terminated.get("signal") or 0) or code - _SIGNALLED
     try:
-        return Ended(None, signal.Signals(number).name)
+        return Ended(None, signal.Signals(number).name, seen=False)
     except ValueError:
-        return Ended(code, None)
+        return Ended(code, None, seen=False)
 
 
 def _words(status: Mapping[str, Any], terminated: Mapping[str, Any]) -> str:
