@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from recoverybench import capabilities
+from recoverybench import capabilities, cli
 from recoverybench.cells import Cell
 from recoverybench.doctor import clusters
 from recoverybench.errors import UsageError
@@ -149,7 +149,7 @@ def test_doctor_says_whether_ray_is_here(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(metadata, "version", lambda name: "2.60.0")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
-    assert clusters.ray("ray").found == "2.60.0, no cluster runs here"
+    assert clusters.ray("ray").found == f"2.60.0, {clusters._NOBODY}"
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{listener.getsockname()[1]}"
@@ -168,3 +168,12 @@ def test_doctor_says_whether_ray_is_here(monkeypatch: pytest.MonkeyPatch, tmp_pa
     check = clusters.ray("ray")
     assert (check.status, check.needed) == ("missing", False)
     assert check.advice == "pip install 'recoverybench[ray]'"
+
+
+def test_the_address_of_a_cluster_is_nothing_without_its_launcher(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run", "quick", "--ray-address", "127.0.0.1:6379"])
+    assert ended.value.code == 2
+    assert "expected --launcher ray beside it (it is local)" in capsys.readouterr().err

@@ -159,6 +159,9 @@ def command(suite: str | None, quiet: bool, strict: bool, output: str, **options
     if options["launcher"] is None:  # a run that goes on does so as it was begun
         options["launcher"] = "local" if begun is None else begun.info.launcher
     if options["ray_address"] is not None:
+        if options["launcher"].partition(":")[0] != "ray":
+            said = f"expected --launcher ray beside it (it is {options['launcher']})"
+            raise UsageError(f"--ray-address = {options['ray_address']!r}: {said}")
         os.environ["RAY_ADDRESS"] = options["ray_address"]
     if begun is not None and out is not None and overrides.profile:
         results.check_profile(begun.info.suite, out, "--profile")

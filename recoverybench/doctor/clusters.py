@@ -10,6 +10,9 @@ from recoverybench.doctor.check import Check
 from recoverybench.launchers._ray_cluster import PLACE, answers
 
 
+_NOBODY = f"no cluster was begun here in the usual way ({PLACE} or --ray-address names another)"
+
+
 def ray(name: str) -> Check:
     """Whether Ray is installed, and whether the cluster answers that a run would use.
 
@@ -23,7 +26,7 @@ def ray(name: str) -> Check:
     address = os.environ.get(PLACE, "") or _current()
     host, _, port = address.rpartition(":")
     if not address or not port.isdecimal():
-        where = f"{PLACE} = {address!r} is no HOST:PORT" if address else "no cluster runs here"
+        where = f"{PLACE} = {address!r} is no HOST:PORT" if address else _NOBODY
         return Check(name, "ok", f"{version}, {where}")
     if answers(host, int(port)):
         return Check(name, "ok", f"{version}, a cluster answers at {address}")

@@ -201,9 +201,8 @@ def connect() -> Cluster:
     except (ConnectionError, RuntimeError, ValueError, AssertionError, OSError) as error:
         restore()
         said = shorten(str(error).strip().partition("\n")[0], 160)
-        raise UsageError(
-            f"{where} = {address!r}: no Ray cluster answers: {_START} ({said})"
-        ) from None
+        asked = f"{where} = {address!r}" if os.environ.get(PLACE) else "--launcher ray"
+        raise UsageError(f"{asked}: no Ray cluster answers: {_START} ({said})") from None
     finally:
         if threading.current_thread() is threading.main_thread():  # elsewhere Ray leaves it alone
             signal.signal(signal.SIGTERM, handler)
