@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from recoverybench.analysis.journal import read_journal
+from recoverybench.clocks import clock_problem
 from recoverybench.faults.preempt import _of_clocks
 from recoverybench.job.clocks import EXCHANGES, MOST_SILENT, measure_clocks
 from recoverybench.job.job import Job
@@ -52,6 +53,7 @@ class Fixture:
         self.path = directory / "supervisor.0.jsonl"
         self.journal = Journal(self.path, None, 0)
         self.waited: list[float] = []
+        self.reach = "host"
 
     def worker(self, offset: int | None, space: str | None = None, boot: str = "") -> Peer:
         rank = len(self.members)
@@ -72,6 +74,7 @@ class Fixture:
 
         job = SimpleNamespace(
             members=self.members,
+            launcher=SimpleNamespace(reach=self.reach),
             spec=SimpleNamespace(journals=str(self.directory)),
             journal=self.journal,
             turn_while=turn_while,
@@ -110,6 +113,34 @@ def test_one_worker_answers_for_all_that_have_its_clock(job: Fixture) -> None:
     assert first == second == (lines[0]["offset_ns"], lines[0]["bound_ns"]) and third != first
     bounds = {line["bound_ns"] for line in lines}
     assert _of_clocks(job.members) == {"clock_offset_ns": 0, "clock_bound_ns": max(bounds)}
+
+
+def test_over_a_network_each_worker_is_asked_whether_its_clock_can_be_that(job: Fixture) -> None:
+    job.reach = "network"
+    peers = [job.worker(0, time_namespace()) for _ in range(2)]
+    peers += [job.worker(7 * SECOND, "time:[1] 7 0") for _ in range(2)]
+    lines = job.measure()
+    assert [peer.asked for peer in peers] == [1, 1, EXCHANGES, 1]
+    assert [(line["worker"], line["differs"]) for line in lines] == [(2, False)]
+    ours, _, first, second = (member.offset for member in job.members)
+    assert ours is None and first == second is not None
+
+
+def test_machines_resumed_from_one_snapshot_are_told_apart(job: Fixture) -> None:
+    """They say the same boot and the same namespace."""
+    job.reach = "network"
+    for offset, boot in ((3 * SECOND, ""), (5 * SECOND, "another"), (6 * SECOND, "another")):
+        job.worker(offset, time_namespace(), boot)
+    lines = job.measure()
+    assert [(line["worker"], line["differs"]) for line in lines] == [
+        (0, True),
+        (1, False),
+        (2, True),
+    ]
+    found = [member.offset[0] / SECOND for member in job.members if member.offset is not None]
+    assert found == pytest.approx([3, 5, 6], abs=0.1)
+    problem = clock_problem([read_journal(job.path).lines])
+    assert problem is not None and problem.startswith("worker 0, attempt 0 says what others say")
 
 
 def test_who_does_not_answer_leaves_it_to_the_next(job: Fixture) -> None:

@@ -3,7 +3,8 @@
 A worker whose journal says the boot id and the time namespace of the supervisor's own has the same
 CLOCK_MONOTONIC, and nothing is done. Of other clocks the supervisor has written down what its
 exchanges came to, in `clock` lines; a line that is moved says by how much (`clock_offset_ns`), how
-far that may be wrong (`clock_bound_ns`), and which clock it was (`clock`).
+far that may be wrong (`clock_bound_ns`), and which clock it was (`clock`). A `clock` line of a
+worker whose clock is not the one that its journal says (`differs`) makes the trial invalid.
 """
 
 from __future__ import annotations
@@ -72,6 +73,12 @@ def on_one_clock(files: Sequence[Sequence[Line]]) -> list[tuple[Line, ...]]:
 def clock_problem(files: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
     """The first journal whose lines are not on the supervisor's clock, as one line for people."""
     own = _own(files)
+    for line in (line for lines in files for line in lines):
+        if line["event"] == "clock" and line.get("differs"):
+            return (
+                f"worker {line['worker']}, attempt {line['attempt']} says what others say of their "
+                "clock and has another one: machines resumed from one snapshot do"
+            )
     for lines in files:
         clock = _clock(lines)
         if own is None or clock is None or clock.same(own):
@@ -100,7 +107,8 @@ def _clock(lines: Sequence[Mapping[str, Any]]) -> Clock | None:
 
 def _is_series(line: Mapping[str, Any]) -> bool:
     numbers = (line.get(key) for key in ("at", "offset_ns", "bound_ns"))
-    return line["event"] == "clock" and all(type(number) is int for number in numbers)
+    sound = line["event"] == "clock" and not line.get("differs")
+    return sound and all(type(number) is int for number in numbers)
 
 
 def _moved(line: Line, course: Course, clock: Clock, own: Clock) -> Line:

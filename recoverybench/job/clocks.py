@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from recoverybench.clocks import Clock, Exchange, offset_of
+from recoverybench.clocks import Clock, Exchange, Offset, offset_of
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
 from recoverybench.job.probes import PROBE_S
@@ -36,24 +36,34 @@ def measure_clocks(job: Job) -> None:
     """Write down, as `clock` lines, what the clocks of living workers show that are not ours.
 
     One worker of each clock answers for all; one that does not answer in time leaves it to the
-    next. The deadline of the trial does not count.
+    next. Machines that were resumed from one snapshot say the same of clocks that are several: so
+    where workers may be elsewhere, each of the others is asked once whether that can be. The
+    deadline of the trial does not count.
     """
     own = Clock(boot_id(), time_namespace())
-    known: dict[Clock, tuple[int, int]] = {}
+    known: dict[Clock, Offset] = {own: Offset(0, 0, 0)}
+    elsewhere = job.launcher.reach == "network"
     silent = 0
     for member in job.members:
         if not member.alive or member.connection is None:
             continue
         clock = _clock_of(job, member)
-        if clock is None or clock.same(own):
+        if clock is None:
             continue
-        found = known.get(clock) or _measure(job, member, clock)
-        if found is not None:
-            known[clock] = member.offset = found
+        if clock.same(own):
+            clock = own
+        if clock in known and not elsewhere:
+            found = known[clock]
         else:
-            silent += 1
-            if silent == MOST_SILENT:
-                return
+            exchanges = _ask(job, member, 1 if clock in known else EXCHANGES)
+            if not exchanges:
+                silent += 1
+                if silent == MOST_SILENT:
+                    return
+                continue
+            found = _settle(job, member, clock, known, exchanges)
+        if found is not known[own]:
+            member.offset = found.offset, found.bound
 
 
 def _clock_of(job: Job, member: Member) -> Clock | None:
@@ -68,19 +78,32 @@ def _clock_of(job: Job, member: Member) -> Clock | None:
     return Clock.of(json.loads(head)) if head.endswith(b"\n") else None
 
 
-def _measure(job: Job, member: Member, clock: Clock) -> tuple[int, int] | None:
-    """One series: offset and bound, ns, which are written down; None: no answer came."""
-    exchanges = []
-    for number in itertools.islice(_ids, EXCHANGES):
+def _ask(job: Job, member: Member, most: int) -> list[Exchange]:
+    """As many exchanges, or those before the first question that was not answered."""
+    exchanges: list[Exchange] = []
+    for number in itertools.islice(_ids, most):
         sent = time.monotonic_ns()
         member.tell({"kind": "clock", "id": number})
         job.turn_while(functools.partial(_waits, member, number), PROBE_S)
         if member.clock is None or member.clock[0] != number:
             break
         exchanges.append(Exchange(sent, *member.clock[1:]))
-    if not exchanges:
-        return None
-    found = offset_of(exchanges)
+    return exchanges
+
+
+def _settle(
+    job: Job,
+    member: Member,
+    clock: Clock,
+    known: dict[Clock, Offset],
+    exchanges: list[Exchange],
+) -> Offset:
+    """What is to be taken for the worker's offset; written down where it says something new."""
+    found, expected = offset_of(exchanges), known.get(clock)
+    if expected is None:
+        known[clock] = found
+    elif abs(found.offset - expected.offset) <= found.bound + expected.bound:
+        return expected
     job.journal.log(
         "clock",
         worker=member.slot if member.rank is None else member.rank,
@@ -91,8 +114,9 @@ def _measure(job: Job, member: Member, clock: Clock) -> tuple[int, int] | None:
         offset_ns=found.offset,
         bound_ns=found.bound,
         round_trips_ns=[exchange.round_trip for exchange in exchanges],
+        differs=expected is not None,
     )
-    return found.offset, found.bound
+    return found
 
 
 def _waits(member: Member, number: int) -> bool:
