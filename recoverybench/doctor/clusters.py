@@ -9,7 +9,6 @@ from pathlib import Path
 from recoverybench.doctor.check import Check
 from recoverybench.launchers._ray_cluster import PLACE, answers
 
-
 _NOBODY = f"no cluster was begun here in the usual way ({PLACE} or --ray-address names another)"
 
 
