@@ -384,6 +384,29 @@ def test_ctrl_c_asks_who_runs_to_end_and_keeps_what_was_measured(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("played")
+def test_nothing_comes_after_a_soak_that_was_cut_off_while_it_was_written(tmp_path: Path) -> None:
+    """A run that goes on takes a soak for cut off by its last line, and only by that."""
+    stage = Stage(tmp_path, Room([["n0"], ["n1"]], 1))
+    campaign = campaign_on(stage, suite_of(2, trials=1))
+    kept: list[TrialRecord] = []
+
+    def append(record: TrialRecord) -> None:
+        if kept:
+            raise KeyboardInterrupt
+        kept.append(record)
+
+    def soak(task: Task, line: Connection) -> Any:
+        done = stage.make(task, line)
+        return Done(done.records * 2, NONE)
+
+    stage.play = soak
+    campaign.run.append = append  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        campaign.execute()
+    assert len(kept) == len(campaign.records) == 1
+
+
+@pytest.mark.usefixtures("played")
 def test_what_is_over_begins_nothing_more_and_profiles_come_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +115,15 @@ def test_what_a_node_is_asked_runs_without_recoverybench(tmp_path: Path) -> None
     assert found["unseen"] == [str(tmp_path / "other")]
     assert found["missing"] == [str(tmp_path / "none")]
     assert found["versions"] == _ray_cluster.own_versions()
+
+
+def test_tokens_are_removed_also_where_one_cannot_be_written(tmp_path: Path) -> None:
+    """Nor does it matter that the run goes into the cache's own directory."""
+    (tmp_path / "link").symlink_to(tmp_path)
+    asked = dataclasses.replace(wanted(2, at=tmp_path), directories=(tmp_path, tmp_path / "link"))
+    site_on(FakeCluster(NODES)).check(asked)
+    (tmp_path / "link").unlink()
+    asked = dataclasses.replace(asked, directories=(tmp_path, tmp_path / "absent"))
+    with pytest.raises(UsageError, match="a directory that can be written"):
+        site_on(FakeCluster(NODES)).check(asked)
+    assert list(tmp_path.iterdir()) == []

@@ -90,6 +90,7 @@ class Lanes:
     _turns: Turns = field(default_factory=Turns)
     _references: dict[Wanted, Made] = field(default_factory=dict)
     _why: str = ""
+    _keeping: bool = False
 
     def measure(
         self, places: Sequence[Place], begin: Callable[[Place], Plan], over: Callable[[], bool]
@@ -201,7 +202,9 @@ class Lanes:
     def _done(self, lane: _Lane, records: Sequence[TrialRecord]) -> None:
         assert lane.plan is not None
         plan, lane.plan = lane.plan, None
+        self._keeping = True
         self.keep(plan, records, self._turns.end(lane))
+        self._keeping = False
 
     def _ended(self, lane: _Lane) -> None:
         """A lane is gone that nobody has asked to go; so is its trial, and no other."""
@@ -256,7 +259,8 @@ class Lanes:
         for lane in self._lanes:
             _await(lane.process)
         for lane in self._lanes:
-            if lane.plan is not None:
+            # Behind a soak that was cut off between two of its records there can be no other.
+            if lane.plan is not None and not self._keeping:
                 with suppress(EOFError, OSError):
                     while lane.plan is not None:
                         if isinstance(answer := lane.line.recv(), Done):

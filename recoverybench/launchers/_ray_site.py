@@ -282,13 +282,14 @@ class _Tokens:
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._name = f".recoverybench-{os.getpid()}-{secrets.token_hex(8)}"
-        self._directories = directories
+        self._directories = list(dict.fromkeys(directory.resolve() for directory in directories))
 
     def __enter__(self) -> str:
         for directory in self._directories:
             try:
                 (directory / self._name).touch(exist_ok=False)
             except OSError as error:
+                self.__exit__()
                 why = f"a directory that can be written ({error.strerror})"
                 raise bad_value("--launcher ray", str(directory), why) from None
         return self._name

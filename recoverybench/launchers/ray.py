@@ -156,7 +156,7 @@ class Ray:
         """SIGKILL for the raylet of a worker's node and all below it; returns the node's id.
 
         Raises:
-            HarnessError: the supervisor is on it, or nothing there does so.
+            HarnessError: the supervisor is on it.
         """
         handle = _of(process)
         site = self._site
