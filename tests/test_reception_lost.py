@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from recoverybench.job import far, reception
+from recoverybench.job.near import Near
 from recoverybench.launchers.base import Ended
 from recoverybench.network import Network, rules
 from recoverybench.wire import handshake, sockets
@@ -86,6 +87,31 @@ def test_one_that_reads_nothing_costs_no_more_memory(
         while theirs.recv(1 << 20):  # what had been taken, and the end
             pass
     ours.close()
+
+
+def test_one_on_the_same_host_that_reads_nothing_is_hung_up_on() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        spoken = Near(ours)
+        for _ in range(2000):
+            spoken.send({"kind": "serve", "address": "x" * 1000, "world": 1})
+        assert spoken.receive() is None
+        got = bytearray()
+        while data := theirs.recv(1 << 20):
+            got += data
+    whole = got.splitlines(keepends=True)[:-1]
+    assert len(whole) > 1 and all(len(line) == len(whole[0]) for line in whole)
+
+
+def test_one_that_comes_back_with_numbers_that_cannot_be_is_lost(desk: Desk) -> None:
+    desk.expect()
+    worker = desk.after(lambda: Worker(desk.address))
+    worker.way._ledger.received = 99
+    worker.way._socket.shutdown(socket.SHUT_RDWR)
+    desk.until(lambda: bool(desk.lost and worker.ended))
+    assert desk.lost == ["said what is not in the protocol: 99 acknowledged, of 0 to 0"]
+    assert worker.ended == "99 acknowledged, of 0 to 0"
 
 
 def test_what_the_kernel_does_not_take_at_once_follows(desk: Desk) -> None:

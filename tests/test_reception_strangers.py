@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -191,3 +193,28 @@ def test_a_supervisor_without_the_secret_is_none(monkeypatch: pytest.MonkeyPatch
         port = listener.getsockname()[1]
         with pytest.raises(Refused, match="no supervisor at"):
             Distant(f"tcp://127.0.0.1:{port}/{JOB}", bytes.fromhex(SECRET), 0, 0, 1)
+
+
+def test_a_supervisor_that_trickles_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distant, "RECONNECT_S", 0.0)
+    monkeypatch.setattr(handshake, "HANDSHAKE_S", 0.2)
+    enough = threading.Event()
+
+    def trickle(listener: socket.socket) -> None:
+        link, _ = listener.accept()
+        with link, suppress(OSError):
+            for byte in handshake.challenge(bytes(32)):
+                link.sendall(bytes([byte]))
+                if enough.wait(0.05):
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        pool.submit(trickle, listener)
+        port = listener.getsockname()[1]
+        began = time.monotonic()
+        try:
+            with pytest.raises(Refused, match="no supervisor at"):
+                Distant(f"tcp://127.0.0.1:{port}/{JOB}", bytes.fromhex(SECRET), 0, 0, 1)
+            assert time.monotonic() - began < 2.0  # the whole line would take 4 s
+        finally:
+            enough.set()

@@ -13,17 +13,26 @@ class Near:
     """See the module.
 
     Args:
-        socket: does not block.
+        connection: does not block.
     """
 
-    def __init__(self, socket: socket.socket) -> None:
-        self.socket = socket
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
         self._lines = Lines()
 
     def send(self, message: Message) -> None:
-        """Send one message; a peer that is gone is no error, its end is seen elsewhere."""
-        with suppress(OSError):
+        """Send one message; a peer that is gone is no error, its end is seen elsewhere.
+
+        One that reads so little that the kernel takes no more is hung up on: what would follow a
+        part of a line is no message.
+        """
+        try:
             self.socket.sendall(encode(message) + b"\n")
+        except BlockingIOError:
+            with suppress(OSError):
+                self.socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
 
     def receive(self) -> list[Message] | None:
         """Messages that have arrived; None once the peer has closed.

@@ -159,6 +159,8 @@ class Reception:
         except BadNumber as error:
             self._loop.unregister(guest.socket)
             self._refuse(guest, str(error))
+            far.over = True
+            self._host.lose(member, f"said what is not in the protocol: {error}")
             return
         if member.connection is None:
             member.meet(far)

@@ -153,10 +153,11 @@ class Distant:
         connection = socket.create_connection(self._where, handshake.HANDSHAKE_S)
         try:
             tune(connection)
-            frames = self._shake(connection)
+            end = time.monotonic() + handshake.HANDSHAKE_S
+            frames = self._shake(connection, end)
             with self._lock:
                 lines = Lines(LONGEST)
-                welcome = self._call(connection, frames, lines)
+                welcome = self._call(connection, frames, lines, end)
                 self._ledger.acknowledged(welcome["received"])
                 connection.settimeout(None)
                 self._socket, self._frames, self._lines = connection, frames, lines
@@ -167,19 +168,19 @@ class Distant:
             connection.close()
             raise
 
-    def _shake(self, connection: socket.socket) -> Frames:
+    def _shake(self, connection: socket.socket, end: float) -> Frames:
         nonce = secrets.token_bytes(handshake.NONCE_BYTES)
         lines = Lines(handshake.LONGEST)
-        challenged = _line(connection, lines)
+        challenged = _line(connection, lines, end)
         connection.sendall(handshake.answer(self._secret, challenged, nonce) + b"\n")
-        keys = handshake.confirm(self._secret, challenged, nonce, _line(connection, lines))
+        keys = handshake.confirm(self._secret, challenged, nonce, _line(connection, lines, end))
         return Frames(keys.worker, keys.supervisor)
 
-    def _call(self, connection: socket.socket, frames: Frames, lines: Lines) -> Message:
+    def _call(self, connection: socket.socket, frames: Frames, lines: Lines, end: float) -> Message:
         """Say who is calling; returns the supervisor's ``welcome``."""
         body = encode({**self._hello, "received": self._ledger.telling()})
         connection.sendall(frames.seal(Frame(0, 0, body)))
-        answered = decode(frames.open(_line(connection, lines)).body, TO_WORKER)
+        answered = decode(frames.open(_line(connection, lines, end)).body, TO_WORKER)
         if answered["kind"] == "refused":
             raise Refused(answered["reason"])
         if answered["kind"] != "welcome":
@@ -187,16 +188,23 @@ class Distant:
         return answered
 
 
-def _line(connection: socket.socket, lines: Lines) -> bytes:
+def _line(connection: socket.socket, lines: Lines, end: float) -> bytes:
     """The next line, of a side that sends no other before it has an answer.
 
     A byte at a time: what follows a welcome at once is for whoever reads after it.
+
+    Args:
+        end: when it has to be there (time.monotonic, s), however slowly it comes.
     """
-    while data := connection.recv(1):
+    while (left_s := end - time.monotonic()) > 0:
+        connection.settimeout(left_s)
+        data = connection.recv(1)
+        if not data:
+            raise ConnectionError("hung up")
         found = lines.feed(data)
         if found:
             return found[0]
-    raise ConnectionError("hung up")
+    raise TimeoutError("says too little")
 
 
 def _shut(connection: socket.socket) -> None:
