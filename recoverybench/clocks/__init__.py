@@ -3,7 +3,15 @@
 from recoverybench.clocks.course import MOST_RATE_PPM, Course
 from recoverybench.clocks.exchange import Exchange, Offset, offset_of
 from recoverybench.clocks.joining import Clock, clock_problem, on_one_clock
-from recoverybench.clocks.reading import OWN, SEVERAL, Reading, apart_ns, reading_of, surely_before
+from recoverybench.clocks.reading import (
+    OWN,
+    SEVERAL,
+    Moved,
+    Reading,
+    apart_ns,
+    reading_of,
+    surely_before,
+)
 
 __all__ = [
     "MOST_RATE_PPM",
@@ -12,6 +20,7 @@ __all__ = [
     "Clock",
     "Course",
     "Exchange",
+    "Moved",
     "Offset",
     "Reading",
     "apart_ns",

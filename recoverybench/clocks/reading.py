@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from recoverybench.clocks.course import drift_ns
 
@@ -21,6 +21,15 @@ class Reading:
     clock: str | None = None
     offset: int = 0
     bound: int = 0
+
+
+class Moved(TypedDict, total=False):
+    """Fields of a line whose instant is by another clock than that of who writes it, ns: what it
+    was moved back by, and by how much it may be wrong. Both or none.
+    """
+
+    clock_offset_ns: int
+    clock_bound_ns: int
 
 
 OWN: Final = Reading()

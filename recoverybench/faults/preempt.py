@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from recoverybench.cells import Cell
+from recoverybench.clocks import Moved
 from recoverybench.faults.base import Fault, log_injection, strike, with_changes
 from recoverybench.job.job import Job
 from recoverybench.job.member import Member
@@ -81,7 +82,7 @@ class Preempt(Fault):
             strike(job, victim, self.name, signal.SIGKILL)
 
 
-def _of_clocks(members: Iterable[Member]) -> dict[str, int]:
+def _of_clocks(members: Iterable[Member]) -> Moved:
     """How far instants of these workers may be wrong: fields of a line; none on one clock."""
     offsets = [member.offset for member in members if member.offset is not None]
     if not offsets:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import functools
 import shutil
-import signal
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Unpack
 
+from recoverybench.clocks import Moved
 from recoverybench.errors import HarnessError
 from recoverybench.gate.gate import Gate
-from recoverybench.job.loop import TICK_S, Loop
+from recoverybench.job.ending import Ending
+from recoverybench.job.exits import evidence_of, fields_of
+from recoverybench.job.loop import Loop
 from recoverybench.job.member import Member
 from recoverybench.job.noticed import Ambush, Noticed
 from recoverybench.job.ports import Ports
@@ -25,7 +28,8 @@ from recoverybench.job.probes import PROBE_S, Probes
 from recoverybench.job.reception import Reception
 from recoverybench.job.roster import Roster
 from recoverybench.job.services import Services
-from recoverybench.job.watchdog import Limit, Watchdog, last_words
+from recoverybench.job.watchdog import Limit, Watchdog
+from recoverybench.job.watching import Watching
 from recoverybench.journal_writer import Journal
 from recoverybench.launchers.base import LOOPBACK, Announced, Hosts, How, Launcher
 from recoverybench.network import Network
@@ -34,9 +38,6 @@ from recoverybench.protocol import GATE, JobSpec, Message, Place
 REJOIN_S = 10.0
 """A survivor leaves the old generation within half a second; one that has not done so after
 this time will never."""
-
-EXIT_S = 5.0
-"""How long ended processes may take to be gone."""
 
 
 class Job(Roster):
@@ -85,13 +86,19 @@ class Job(Roster):
         self._attempts: dict[int, int] = {}
         self._ports = Ports()
         self._reception = Reception(directory, launcher, self._loop, journal, self, spec)
-        self._exit_s = EXIT_S
+        self._ending = Ending(launcher, self._loop)
         if isinstance(launcher, Announced):
-            self._exit_s = launcher.exit_s
             launcher.announce(self._reception.address, spec.processes)
         self._board = self._reception.steps
-        self._watchdog = Watchdog(self._board, watchdog) if watchdog.set else None
-        self._watched = -1
+        self._watching: Watching | None = None
+        if watchdog.set:
+            self._watching = Watching(
+                self,
+                Watchdog(self._board, watchdog),
+                self._loop,
+                spec.steps,
+                functools.partial(self.note_evidence, "watchdog", None),
+            )
         self._gone = 0
         self.gate = self._open_gate(directory) if spec.gate else None
 
@@ -206,11 +213,7 @@ class Job(Roster):
 
     def end(self, members: Iterable[Member], why: str) -> list[Member]:
         """SIGKILL; returns those that were alive. `await_ended` waits for them."""
-        hit = [m for m in members if m.alive]
-        for member in hit:
-            member.why = member.why or why
-            self.launcher.signal(member.process, signal.SIGKILL)
-        return hit
+        return self._ending.end(members, why)
 
     def signal(self, member: Member, number: int) -> None:
         """Send any signal."""
@@ -220,28 +223,29 @@ class Job(Roster):
         """Wait until these are gone.
 
         Raises:
-            HarnessError: one is still there after `EXIT_S`, or after as long as its launcher
-                needs to see an end (it cannot be killed).
+            HarnessError: one cannot be killed.
         """
-        waited = list(members)
-        end = time.monotonic() + self._exit_s
-        while any(m.alive for m in waited):
-            left = end - time.monotonic()
-            if left <= 0:
-                stuck = [m for m in waited if m.alive]
-                raise HarnessError(
-                    f"{stuck[0].name} (pid {stuck[0].process.pid}) does not end after SIGKILL"
-                )
-            self._loop.turn(left)
+        self._ending.await_ended(members)
 
     # Noticing
 
     def note_evidence(
-        self, mechanism: str, observer: int | None, detail: str, t: int | None = None, **kw: int
+        self,
+        mechanism: str,
+        observer: int | None,
+        detail: str,
+        t: int | None = None,
+        **clock: Unpack[Moved],
     ) -> None:
-        """Write evidence down, of `t` (ns; None: now). Before the injection it spoils the trial."""
+        """Write evidence down, of `t` (ns; None: now). Before the injection it spoils the trial.
+
+        Args:
+            clock: how far `t` may be wrong, where it is by another clock than the supervisor's.
+        """
         self._note(mechanism, detail, self.generation)
-        self.journal.log("evidence", t, mechanism=mechanism, worker=observer, detail=detail, **kw)
+        self.journal.log(
+            "evidence", t, mechanism=mechanism, worker=observer, detail=detail, **clock
+        )
 
     def unresponsive(self) -> list[Member]:
         """Members with a rank that do not answer a probe in time, or are gone."""
@@ -292,35 +296,12 @@ class Job(Roster):
 
     def held_up(self) -> None:
         """The harness worked on files meanwhile, and the job stood still for that."""
-        if self._watchdog is not None:
-            self._watchdog.discount()
+        if self._watching is not None:
+            self._watching.held_up()
 
     def _watch(self) -> tuple[Callable[[], None], float] | None:
         """What the loop is to do for the watchdog."""
-        watchdog = self._watchdog
-        if watchdog is None or not self._to_be_watched():
-            return None
-
-        def look() -> None:
-            late = watchdog.look()
-            if late is not None:
-                self.note_evidence("watchdog", None, late)
-
-        return look, (watchdog.limit_s or TICK_S) / 20
-
-    def _to_be_watched(self) -> bool:
-        """The watchdog looks while every rank is between its first step and its last."""
-        if self._watchdog is None or self.noticed() or not self.running():
-            return False
-        if self.injected is None and any(m.held for m in self.ranks()):
-            return False  # it is we who hold the job up
-        done = self.progress()
-        if all(done[m.rank] >= self.spec.steps for m in self.ranks() if m.rank is not None):
-            return False  # what is left to do is the last save, and no step
-        if self._watched != self.generation:
-            self._watched = self.generation
-            self._watchdog.begin()
-        return not any(m.done or m.left or m.suspended for m in self.ranks())
+        return None if self._watching is None else self._watching.next()
 
     def hear(self, member: Member, message: Message) -> None:
         """A member said that."""
@@ -369,28 +350,11 @@ class Job(Roster):
         # The pidfd is closed by now; the selector only needs its number to forget it.
         self._loop.unregister(member.process.fd)
         member.ended = ended
-        key = member.slot if member.rank is None else member.rank
-        self.journal.log(
-            "exit",
-            t,
-            worker=key,
-            attempt=member.attempt,
-            pid=member.process.pid,
-            code=ended.code,
-            signal=ended.signal,
-            ours=member.why is not None,
-            reason=member.why or "own",
-            **({} if ended.seen else {"seen": False}),
-        )
-        needed = member.rank is not None or member in self._services.members
-        if member.why in (None, "inject") and needed:
-            how = ended.signal or "gone" if ended.code is None else f"exit code {ended.code}"
-            mechanism, reason = "process_exit", ""
-            if member.why is None:
-                mechanism, reason = last_words(member.process.log)
-            detail = f"{member.name}: {how}{reason}"
+        self.journal.log("exit", t, **fields_of(member, ended))
+        found = evidence_of(member, ended)
+        if found is not None and (member.rank is not None or member in self._services.members):
             generation = self.generation if member.rank is None else member.generation
-            self._witness(mechanism, detail, generation)
+            self._witness(*found, generation)
 
     # The end
 
@@ -400,18 +364,11 @@ class Job(Roster):
         try:
             # The coordination service goes last: its clients abort when it ends before them.
             for last in (False, True):
-                leaving = [
+                self._ending.dismiss(
                     m
                     for m in self.members
                     if m.alive and (m.rank == 0 or m in self._services.members) == last
-                ]
-                for member in leaving:
-                    member.why = "end"
-                    member.tell({"kind": "exit"})
-                quick = [m for m in leaving if m.connection is not None and m.failed is None]
-                self._loop.turn_while(functools.partial(_alive, quick), 2.0)
-                killed = self.end(leaving, "end")
-                self._loop.turn_while(functools.partial(_alive, killed), self._exit_s)
+                )
             stuck = [m for m in self.members if m.alive]
             if stuck:
                 raise HarnessError(f"pid {stuck[0].process.pid} does not end after SIGKILL")
@@ -423,7 +380,3 @@ class Job(Roster):
                 self.network.close()
             if self.gate is not None:
                 self.gate.close()
-
-
-def _alive(members: list[Member]) -> bool:
-    return any(m.alive for m in members)
