@@ -158,6 +158,19 @@ def test_time_that_does_not_last_for_all_goes_to_the_least_certain() -> None:
     assert next_places(suite(50, budget_s=240.0), records) == []
 
 
+def test_what_trials_take_side_by_side_is_counted_once() -> None:
+    """Three cells that took ten seconds at the same time have used ten seconds of the budget."""
+    records = [
+        dataclasses.replace(
+            record(Place(cell, 0, 0, at), 1.0, wall_s=10.0, index=at), neighbours=len(CELLS) - 1
+        )
+        for at, cell in enumerate(CELLS)
+    ]
+    assert len(next_places(suite(50, budget_s=20.5), records)) == len(CELLS)
+    alone = [dataclasses.replace(r, neighbours=0) for r in records]
+    assert next_places(suite(50, budget_s=20.5), alone) == []
+
+
 def test_a_run_from_before_there_were_blocks_goes_on() -> None:
     old = [
         dataclasses.replace(
