@@ -24,7 +24,7 @@ class Cutter:
 
     Attributes:
         address: its own. cut: connections that were cut.
-        said: what came to the supervisor on the first connection.
+        said: what came to the supervisor on the first connection on which anything did.
     """
 
     def __init__(self, address: str, cuts: Iterator[Cut], *, flip: bool = False) -> None:
@@ -34,7 +34,6 @@ class Cutter:
         self._cuts = cuts
         self.cut = 0
         self.said = bytearray()
-        self._connections = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = str(Address("127.0.0.1", self._listener.getsockname()[1], behind.job))
         self._open: list[socket.socket] = []
@@ -50,8 +49,7 @@ class Cutter:
         with suppress(OSError):
             while True:
                 worker, _ = self._listener.accept()
-                self._connections += 1
-                first = self._connections == 1
+                first = not self.said  # one that was turned away by a crowd has said nothing
                 try:
                     supervisor = socket.create_connection(self._where)
                 except OSError:

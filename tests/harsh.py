@@ -33,6 +33,7 @@ class Harsh(Loopback):
         self._beside = log.parent
         self._cutters: list[Cutter] = []
         self._strangers: subprocess.Popen[bytes] | None = None
+        self._door = ""
 
     def start(
         self,
@@ -49,7 +50,9 @@ class Harsh(Loopback):
         cutter = Cutter(address, cuts())
         self._cutters.append(cutter)
         started = super().start(cutter.address, slot, attempt, how, log, network)
-        if self._strangers is None:
+        if self._door != address:  # that of another job: a reference may come before the trial
+            self._door = address
+            self._send_away()
             host, port = Address.of(address).where
             with (self._beside / "strangers.txt").open("wb") as said:
                 arguments = [host, str(port), str(self._beside / "recorded")]
@@ -65,12 +68,15 @@ class Harsh(Loopback):
     def close(self) -> None:
         """See `launchers.base.Launcher.close`."""
         super().close()
-        if self._strangers is not None:
-            self._strangers.kill()
-            self._strangers.wait()
+        self._send_away()
         (self._beside / "cuts.txt").write_text(str(sum(each.cut for each in self._cutters)))
         for cutter in self._cutters:
             cutter.close()
+
+    def _send_away(self) -> None:
+        if self._strangers is not None:
+            self._strangers.kill()
+            self._strangers.wait()
 
 
 def create(environment: dict[str, str], log: Path, python: str | None = None) -> Local:
