@@ -207,6 +207,13 @@ class TrialRecord:
             far clocks of several hosts may make it wrong, seconds; empty: all is on one clock.
         neighbours: the most trials and fault-free jobs of the same run that went on beside it at
             any one time between its start and its end; 0: it ran alone.
+        devices: what the job's devices were: ``platform``, ``kind``, ``local`` (of a worker) and
+            ``total``, and as far as there is such a thing ``slices``, ``topology`` of a slice,
+            ``cores`` of a chip, ``runtime`` (the backend's version), ``libtpu``, ``plugins``,
+            ``driver``; a list where workers differ; empty: no worker said.
+        health: what the runtime said of them, ``before`` the injection and ``after`` the recovery:
+            ``workers`` that said something, ``metrics`` (name -> ``least``, ``most``, ``where`` the
+            most was, ``values``) and ``unavailable`` (worker -> why). What was not read is missing.
     """
 
     trial: str
@@ -263,6 +270,8 @@ class TrialRecord:
     profiled: bool = False
     clock_bound_s: dict[str, float] = field(default_factory=dict)
     neighbours: int = 0
+    devices: dict[str, Any] = field(default_factory=dict)
+    health: dict[str, Any] = field(default_factory=dict)
 
     @property
     def restore_fraction(self) -> float | None:

@@ -103,6 +103,8 @@ WORKER_EVENTS: Final = (
     "restore",  # `step`, `bytes`, `tried` (steps and why each failed), `tier`, `received`
     "compile_cache",  # `function`, `status`
     "error",  # `mechanism`, `type`, `message`
+    "devices",  # what this process's devices are; once a process
+    "health",  # `when` (before|after), `metrics`, `unavailable`: how they are
     "assigned",  # a standby has been given a rank: `slot`, `rank`
     "profile",  # `state` (begun|kept|failed|warned), `problem`: of a profiled trial
     "suspended",  # `step`: it is saved after a notice, and training has stopped

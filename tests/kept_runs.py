@@ -32,6 +32,8 @@ LATER = {
     "profiled",
     "clock_bound_s",
     "neighbours",
+    "devices",
+    "health",
 }
 """Fields that records of 0.1.0 do not have."""
 

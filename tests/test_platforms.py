@@ -24,6 +24,7 @@ NAMED = {
     "launchers/_kubernetes/settings.py": (2, "likewise, a key of the file"),
     "machine.py": (6, "the platform if nobody says one; threads as devices; the processor's name"),
     "plan/sizes.py": (1, "shapes are worked out without any device"),
+    "report/prose.py": (2, "what numbers from CPUs do not say; runs of before platforms were kept"),
     "results/run_columns.py": (1, "the name of the processor"),
     "worker/runtime.py": (3, "settings and collectives that only the CPU backend has"),
     "worker/sizes.py": (1, "shapes are worked out without any device"),

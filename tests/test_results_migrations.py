@@ -56,7 +56,7 @@ V4_TRIAL = {"profiled": False}
 V4_SUITE = {"profile": False}
 V5_TRIAL: dict[str, Any] = {"clock_bound_s": {}}
 V5_EVIDENCE = {"bound_s": 0.0}
-V6_TRIAL: dict[str, Any] = {"neighbours": 0}
+V6_TRIAL: dict[str, Any] = {"neighbours": 0, "devices": {}, "health": {}}
 V6_SUITE = {"isolation": "exclusive"}
 
 

@@ -56,7 +56,7 @@ RANKS = (
     ("plan", "analysis"),
     ("results", "profiles"),
     ("web",),
-    ("stats", "soaks", "damage", "reads", "blocks", "busy", "effects", "pieces"),
+    ("stats", "soaks", "damage", "devices", "reads", "blocks", "busy", "effects", "pieces"),
     ("report", "terminal", "trace", "board"),
     ("compare",),
     ("site",),
@@ -75,6 +75,7 @@ ORDER = (
 """From the machine to the campaign, likewise."""
 
 PURE = (
+    "recoverybench.analysis.accelerators",
     "recoverybench.analysis.causality",
     "recoverybench.analysis.closeness",
     "recoverybench.analysis.details",

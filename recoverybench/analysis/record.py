@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from recoverybench.analysis.accelerators import devices_of, health_of
 from recoverybench.analysis.details import (
     compile_cache,
     false_alarms,
@@ -158,6 +159,8 @@ def analyse(
         preemption_save=saved_on_notice(history, workers),
         stopped=stopped_at(history),
         clock_bound_s=line.clock_bound_s if trusted else {},
+        devices=devices_of(history),
+        health=health_of(history),
         **storage_facts(history, line.generation, restored_step),
     )
 

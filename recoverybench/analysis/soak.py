@@ -19,9 +19,12 @@ from recoverybench.analysis.history import History, Journal, Line
 from recoverybench.analysis.record import WARM_UP, analyse
 from recoverybench.records import TrialRecord
 
-_ALWAYS: Final = ("journal", "clock", "spawn", "assigned", "digest", "committed", "act", "restore")
+_ALWAYS: Final = (
+    *("journal", "clock", "spawn", "assigned", "digest", "committed", "act", "restore"),
+    *("devices", "health"),
+)
 """Events of earlier that a part cannot do without: who is who, who took part, what was saved and
-restored.
+restored, and on what.
 """
 
 

@@ -83,9 +83,12 @@ def machine_class(machine: Mapping[str, Any]) -> dict[str, Any]:
     memory = machine.get("memory_total_bytes")
     limits = machine.get("cgroup")
     limits = limits if isinstance(limits, Mapping) else {}
+    devices = machine.get("devices")
+    devices = devices if isinstance(devices, Mapping) else {}
     found = {
         "platform": machine.get("platform") or "cpu",
         "device kind": machine.get("device_kind"),
+        "slice topology": devices.get("topology"),
         "system": machine.get("system"),
         "architecture": machine.get("architecture"),
         "processor": machine.get("cpu"),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from recoverybench.busy import busy_words
 from recoverybench.cells import Cell
+from recoverybench.devices import method_words
 from recoverybench.labels import NONE, one_controller, shape_words, struck_words
 from recoverybench.report.rows import Row, mark_of
 from recoverybench.report.settings import machine_words
@@ -69,6 +70,7 @@ def method(rows: Sequence[Row]) -> list[str]:
     slices = [one_controller(row.cell) for row in rows]
     used = dict.fromkeys(row.cell.trigger.partition(":")[0] for row in rows)
     most = max((trial.neighbours for row in rows for trial in row.trials), default=0)
+    health = method_words(trial for row in rows for trial in row.trials)
     moments = [_MOMENTS[kind] for kind in used if kind in _MOMENTS] or [_MOMENTS["step"]]
     return [
         *([] if slices and all(slices) else [_PROCESSES]),
@@ -76,6 +78,7 @@ def method(rows: Sequence[Row]) -> list[str]:
         *([_COMMANDS] if any(row.cell.strategy == "own" for row in rows) else []),
         f"A trigger says when: {'; '.join(moments)}.",
         *([_BESIDE.format(most=most)] if most else []),
+        *([health] if health else []),
         *_REST,
     ]
 
@@ -95,16 +98,28 @@ def method_head(rows: Sequence[Row]) -> str:
     )
 
 
-LIMITS = (
+_OF_CPUS = (
     "Numbers from CPU workers on one machine say how the strategies compare and where their time "
     "goes. They carry no claim about TPU or GPU clusters, where imports, compilation, networks "
-    "and state are of other sizes.",
+    "and state are of other sizes."
+)
+_OF_KINDS = (
+    "Numbers from one kind and number of devices carry no claim about others, where compilation, "
+    "networks and state are of other sizes."
+)
+_LIMITS = (
     "A handful of trials shows the typical case. It says little about rare failures: the interval "
     "beside each success rate tells how little.",
     "Faults were done at chosen moments. Others, or several at once, can cost more.",
     "Cells compare only within one machine and one set of versions; the settings above name both.",
 )
-"""What the numbers do not say."""
+
+
+def limits(runs: Sequence[Run]) -> list[str]:
+    """What the numbers do not say."""
+    # Runs of before platforms were kept are of CPUs.
+    on = dict.fromkeys((run.info.machine.get("platform") or "cpu") == "cpu" for run in runs)
+    return [*(_OF_CPUS if cpu else _OF_KINDS for cpu in on), *_LIMITS]
 
 
 def basis(runs: Sequence[Run]) -> str:

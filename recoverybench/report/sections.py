@@ -20,7 +20,7 @@ from recoverybench.report.detection import detection_figure, settings_tried
 from recoverybench.report.figures import phases_figure
 from recoverybench.report.losses import losses_section
 from recoverybench.report.profiles import profiles_section
-from recoverybench.report.prose import LIMITS, method, method_head
+from recoverybench.report.prose import limits, method, method_head
 from recoverybench.report.restore_sizes import restored, size_figure
 from recoverybench.report.restores import fraction_figure, restores
 from recoverybench.report.rows import LEVEL, run_names
@@ -146,7 +146,7 @@ def _method(material: Material) -> Section:
             "head": method_head(material.rows),
             "lines": method(material.rows),
             "phases": phases_shown(material),
-            "limits": LIMITS,
+            "limits": limits(material.runs),
         },
     )
 

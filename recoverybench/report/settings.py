@@ -101,6 +101,8 @@ def machine_words(run: Run) -> str:
     """The machine in a few words: cores, memory, system; what is not known is left out."""
     machine = run.info.machine
     words = []
+    if kind := machine.get("device_kind"):
+        words.append(str(kind))
     if cores := machine.get("cores_usable"):
         words.append(f"{cores} cores")
     memory = machine.get("memory_total_bytes")

@@ -12,6 +12,7 @@ from typing import Any
 
 from recoverybench import machine
 from recoverybench.plan.suite import Suite
+from recoverybench.records import TrialRecord
 from recoverybench.results import provenance
 from recoverybench.results.shapes import check_shape
 from recoverybench.vocabulary import SCHEMA_VERSION
@@ -32,7 +33,9 @@ class RunInfo:
         environment: version of ``python`` and of each package that counts
             (`provenance.PACKAGES`); None where it is not installed.
         machine: ``system``, ``kernel``, ``cpu``, ``cores_usable``, ``memory_total_bytes``, limits
-            of the control group and more, as `machine.describe` finds them.
+            of the control group and more, as `machine.describe` finds them; of accelerators also
+            ``device_kind``, and ``devices``: their ``topology``, ``runtime`` and ``libtpu`` as the
+            first trial says (`TrialRecord.devices`).
         git: ``commit`` of the checkout that measured, and whether its files differed (``dirty``);
             None: it ran from no checkout.
         seed: of the run. label: a name for people, such as a release, or None.
@@ -116,6 +119,25 @@ def describe_run(
         workloads=dict(workloads or {}),
         environments=dict(environments or {}),
     )
+
+
+def with_devices(info: RunInfo, record: TrialRecord) -> RunInfo:
+    """`info` with what a trial says of its accelerators, if it is the first that says something.
+
+    Devices that are no more than their platform add nothing. Another environment may have other
+    versions, which stand in its own trials.
+    """
+    devices = record.devices
+    kind = devices.get("kind")
+    known = "device_kind" in info.machine or record.cell.environment is not None
+    if known or kind is None or kind == devices.get("platform"):
+        return info
+    of_a_job = ("platform", "kind", "local", "total")
+    added = {
+        "device_kind": " or ".join(kind) if isinstance(kind, list) else kind,
+        "devices": {name: value for name, value in devices.items() if name not in of_a_job},
+    }
+    return dataclasses.replace(info, machine={**info.machine, **added})
 
 
 def default_run_id(suite: Suite, now: datetime, results: Path) -> str:

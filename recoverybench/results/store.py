@@ -19,7 +19,8 @@ History of the format (`SCHEMA_VERSION`, in run.json):
 * 5: records say how far clocks of several hosts may make a time wrong (`clock_bound_s`, and
   `bound_s` of each evidence).
 * 6: trials may run side by side: a suite has an `isolation`, and records say how many `neighbours`
-  they had.
+  they had. Records say what `devices` were and how they were (`health`); of accelerators run.json's
+  `machine` has a `device_kind` and `devices`.
 
 Earlier versions are read through `results.migrations`, later ones are refused.
 
@@ -44,7 +45,13 @@ from recoverybench.plan.suite import Suite
 from recoverybench.records import TrialRecord
 from recoverybench.results.inside import check_inside
 from recoverybench.results.reading import DROPPED, RUN, TRIALS, Run, load, read_trials
-from recoverybench.results.run_info import STATUSES, RunInfo, default_run_id, describe_run
+from recoverybench.results.run_info import (
+    STATUSES,
+    RunInfo,
+    default_run_id,
+    describe_run,
+    with_devices,
+)
 from recoverybench.vocabulary import SCHEMA_VERSION
 
 __all__ = [
@@ -170,6 +177,10 @@ class RunDir:
         except OSError as error:
             os.ftruncate(self._trials, before)
             raise HarnessError(f"{self.path / TRIALS}: trial {record.trial}: {error}") from error
+        described = with_devices(self.info, record)
+        if described is not self.info:
+            self.info = described
+            self._write_info()
 
     def finish(self, status: str, wall_s: float) -> None:
         """Says how this session ended; `wall_s` is added to that of earlier sessions."""

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from recoverybench.damage import damage_words
+from recoverybench.devices import device_words, health_words
 from recoverybench.labels import (
     FACTOR_NAMES,
     NONE,
@@ -119,6 +120,9 @@ def _more(record: TrialRecord) -> Iterator[str]:
     """What only some trials have."""
     if beside := record.neighbours:
         yield f"up to {beside} {'trial' if beside == 1 else 'trials'} of this run went on beside it"
+    if devices := device_words(record.devices):
+        yield f"on {devices}"
+    yield from health_words(record)
     if record.stopped is not None:
         yield stop_words(record.stopped)
     if record.recoveries > 1:

@@ -87,6 +87,7 @@ def live(channel: Channel, journal: Journal, spec: JobSpec, slot: int) -> None:
         ended = _run(generation, journal)
         if ended == "done":
             journal.log("done", step=spec.steps)
+            equipment.watch.look("after")  # nothing is timed any more
             channel.send("done", step=spec.steps)
             return
         if ended == "suspended":

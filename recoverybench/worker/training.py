@@ -18,7 +18,7 @@ from jax.sharding import Mesh
 from recoverybench.journal_writer import Journal
 from recoverybench.protocol import JobSpec, Place, StepsTold
 from recoverybench.topology import Topology
-from recoverybench.worker import runtime
+from recoverybench.worker import accelerators, runtime
 from recoverybench.worker.agreement import Agreement
 from recoverybench.worker.channel import Channel
 from recoverybench.worker.data import Pipeline
@@ -40,7 +40,7 @@ class Equipment:
         executables: (process index, topology) -> its functions.
         retired: coordination services of earlier generations that this process still hosts.
         keep: what a state source keeps in this process, on the host.
-        profiler: of this process.
+        profiler: of this process. watch: looks at its devices.
     """
 
     spec: JobSpec
@@ -52,6 +52,11 @@ class Equipment:
     executables: dict[tuple[int, Topology], Executables] = field(default_factory=dict)
     retired: list[Any] = field(default_factory=list)
     keep: dict[str, Any] = field(default_factory=dict)
+    watch: accelerators.Watch = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Whoever trains looks at its devices."""
+        self.watch = accelerators.Watch(self.journal, accelerators.here)
 
     def executables_of(self, index: int, topology: Topology) -> Executables:
         """The functions of process `index` of that topology."""
@@ -217,6 +222,9 @@ class Generation:
     def _running(self) -> None:
         equipment = self._equipment
         equipment.profiler.end()  # before anybody counts on this worker's steps
+        if self._place.generation == 0:
+            # Nothing is timed yet, and no watchdog looks until every worker has said `running`.
+            equipment.watch.look("before")
         equipment.channel.send("running", generation=self._place.generation)
         while equipment.retired:  # everybody is in the new generation now
             runtime.retire(equipment.retired.pop())

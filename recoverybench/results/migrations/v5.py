@@ -1,7 +1,8 @@
 """Version 5 to version 6.
 
 Then came trials that run side by side. Before that a run had one trial at a time and no other way,
-so that its trials had no neighbours: that is known of them, and not missing.
+so that its trials had no neighbours: that is known of them, and not missing. Of their devices no
+more was kept than the platform, in run.json.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 from recoverybench.results.migrations import added, inside
 
-TRIAL = {"neighbours": 0}
+TRIAL: dict[str, Any] = {"neighbours": 0, "devices": {}, "health": {}}
 """What a record of version 5 lacks; otherwise it is a record of version 6."""
 
 

@@ -65,6 +65,7 @@ def live(channel: Channel, journal: Journal, spec: JobSpec) -> None:
     run = Run(equipment, place, Controller(**spec.controller), manager, Loss(slices, _say))
     if run.to_the_end():
         journal.log("done", step=spec.steps)
+        equipment.watch.look("after")
         channel.send("done", step=spec.steps)
 
 
