@@ -43,6 +43,7 @@ ALL = {
     "grace": "45s",
     "node_selector": {"cloud.google.com/gke-spot": "true"},
     "environment": {"LIBTPU_INIT_ARGS": "--some_flag=1 --other"},
+    "tolerations": [{"key": "cloud.google.com/gke-spot", "operator": "Equal", "value": "true"}],
 }
 
 
@@ -211,7 +212,27 @@ def test_a_replacement_has_the_name_and_place_of_what_it_replaces() -> None:
     assert str(variables["TPU_WORKER_HOSTNAMES"]).split(",")[1] == (
         "rb-1234abcd-0-w-1-1.rb-1234abcd-0"
     )
+    # What JobSet's headless service selects: without it nobody finds the pod by its name.
+    assert pod["metadata"]["labels"]["jobset.sigs.k8s.io/jobset-name"] == "rb-1234abcd-0"
     check(pod)
+
+
+def test_the_probe_may_go_where_workers_go() -> None:
+    spot: Any = ALL["tolerations"]
+    tpu = {"key": "google.com/tpu", "operator": "Exists"}
+    for manifest in preview.documents(settings.of(ALL, "f"), [4], {"JAX_PLATFORMS": "tpu"}):
+        if manifest["kind"] == "Pod":
+            assert manifest["spec"]["tolerations"] == [*spot, {**tpu, "effect": "NoSchedule"}]
+    assert "tolerations" not in manifests.pod(plan(), made(), 1, 1, owner=None)["spec"]
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3, 16])
+def test_a_worker_has_all_devices_of_its_host(devices: int) -> None:
+    made().check_devices([devices])
+    made(**TPU).check_devices([4, 8])
+    said = r"--topology = '\d+ devices a worker': expected 4 devices a worker, as in 4x4: .*"
+    with pytest.raises(UsageError, match=said):
+        made(**TPU).check_devices([devices])
 
 
 def test_several_slices_are_joined_and_one_is_not() -> None:
@@ -265,13 +286,15 @@ def test_any_name_gives_a_label(text: str) -> None:
 
 def test_the_whole_file_is_read(tmp_path: Path) -> None:
     file = tmp_path / "kubernetes.toml"
-    plain = {k: v for k, v in ALL.items() if not isinstance(v, dict)}
+    plain = {k: v for k, v in ALL.items() if not isinstance(v, (dict, list))}
     lines = [f"{k} = {v!r}" for k, v in plain.items()]
     for name in ("node_selector", "environment"):
         table: Any = ALL[name]
         lines += [f"[{name}]", *(f"{k!r} = {v!r}" for k, v in table.items())]
+    lines += ["[[tolerations]]", 'key = "cloud.google.com/gke-spot"']
     file.write_text("\n".join(lines), encoding="utf-8")
     found = settings.read(file)
+    assert found.tolerations == ({"key": "cloud.google.com/gke-spot"},)
     assert (found.grace_s, found.hosts, found.groups(8)) == (45, 4, (2, 4))
     assert found.environment["LIBTPU_INIT_ARGS"] == "--some_flag=1 --other"
 
@@ -284,6 +307,10 @@ def test_without_a_tpu_a_job_is_one_group() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        ({"tolerations": {"key": "a"}}, r"tolerations = .*: expected tables"),
+        ({"tolerations": [{"key": "a", "effect": "Never"}]}, r"expected tables \[\[tolerations"),
+        ({"tolerations": [{"operator": "Exists"}]}, r"tolerations = .*: expected tables"),
+        ({"tolerations": [{"key": "a", "seconds": "1"}]}, r"tolerations = .*: expected tables"),
         ({"image": "a b"}, r"kubernetes.toml: image = 'a b': expected the name of a container"),
         ({"namespace": "Bench"}, r"namespace = 'Bench': expected the name of a namespace"),
         ({"mount": "shared"}, r"mount = 'shared': expected an absolute path"),

@@ -55,6 +55,7 @@ def _wanted(suite: Suite, out: Path) -> Wanted:
         faults=frozenset(cell.fault for cell in cells),
         shared=suite.isolation == launchers.SHARED,
         survivors=any(parts(cell)[1].rejoin for cell in cells),
+        devices=frozenset(cell.mesh.devices for cell in cells),
     )
 
 
@@ -71,8 +72,9 @@ def manifests(launcher: str, suite: Suite) -> str:
             "--launcher kubernetes"
         )
     workers = {parts(cell)[1].processes or cell.mesh.workers for cell in suite.cells}
+    devices = {cell.mesh.devices for cell in suite.cells}
     variables = worker_environment(machine.platform_name())
-    return str(module.manifests(argument, workers, variables))
+    return str(module.manifests(argument, workers, devices, variables))
 
 
 def _fault(cell: Cell) -> str:

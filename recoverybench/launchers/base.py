@@ -57,6 +57,7 @@ class Wanted:
         directories: where the run writes and reads; they exist. files: what workers read.
         faults: of the run, as a suite spells them. shared: several jobs side by side, see `Room`.
         survivors: with some strategy workers outlive the failure of others.
+        devices: of a worker, in any job.
     """
 
     workers: int
@@ -67,6 +68,7 @@ class Wanted:
     faults: frozenset[str] = frozenset()
     shared: bool = False
     survivors: bool = False
+    devices: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

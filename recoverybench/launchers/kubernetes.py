@@ -39,10 +39,7 @@ def check(argument: str | None, wanted: Wanted) -> None:
         UsageError: naming what is missing.
     """
     cluster = _cluster(argument)
-    where = cluster.settings.source
-    if cluster.settings.accelerator is not None and wanted.platform != "tpu":
-        allowed = f"tpu, since {where} has an accelerator"
-        raise bad_value("JAX_PLATFORMS", wanted.platform, allowed)
+    _check_platform(cluster.settings, wanted.platform, wanted.devices)
     slices, hosts = cluster.settings.groups(wanted.workers)
     if slices > 1 == hosts and wanted.survivors:
         allowed = (
@@ -84,13 +81,30 @@ def create(
     return Pods(_cluster(argument), environment, log)
 
 
-def manifests(argument: str | None, workers: Iterable[int], variables: Mapping[str, str]) -> str:
+def manifests(
+    argument: str | None,
+    workers: Iterable[int],
+    devices: Iterable[int],
+    variables: Mapping[str, str],
+) -> str:
     """What a run would send, as YAML; asks no cluster. See `_kubernetes.preview`.
 
+    Args:
+        workers, devices: of its jobs, and of their workers. variables: of these.
+
     Raises:
-        UsageError: the file cannot be used, or pyyaml is missing.
+        UsageError: the file cannot be used for them, or pyyaml is missing.
     """
-    return preview.text(_settings(argument), workers, variables)
+    said = _settings(argument)
+    _check_platform(said, variables["JAX_PLATFORMS"], devices)
+    return preview.text(said, workers, variables)
+
+
+def _check_platform(said: settings.Settings, platform: str, devices: Iterable[int]) -> None:
+    """Refuse workers that would leave the accelerators of their nodes alone."""
+    if said.accelerator is not None and platform != "tpu":
+        raise bad_value("JAX_PLATFORMS", platform, f"tpu, since {said.source} has an accelerator")
+    said.check_devices(devices)
 
 
 def _settings(argument: str | None) -> settings.Settings:

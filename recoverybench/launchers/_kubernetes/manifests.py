@@ -29,6 +29,9 @@ NODE_POOL: Final = "cloud.google.com/gke-nodepool"
 CHIPS: Final = "google.com/tpu"
 EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
+JOBSET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
+"""Label by which JobSet's headless service knows its pods: one without it has no name in the DNS
+(``pkg/controllers/jobset_controller.go`` in kubernetes-sigs/jobset)."""
 JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
@@ -171,7 +174,8 @@ def pod(
     spec["subdomain"] = plan.name
     if pool is not None:
         spec.setdefault("nodeSelector", {})[NODE_POOL] = pool
-    name, of = pod_name(plan.name, slot, attempt), {SLOT: str(slot), ATTEMPT: str(attempt)}
+    name = pod_name(plan.name, slot, attempt)
+    of = {SLOT: str(slot), ATTEMPT: str(attempt), JOBSET_NAME: plan.name}
     metadata = plan.metadata(name, settings, **of)
     if owner is not None:
         name, uid = owner
@@ -261,6 +265,12 @@ def _common(settings: Settings) -> Manifest:
         spec["imagePullSecrets"] = [{"name": settings.image_pull_secret}]
     if settings.node_selector:
         spec["nodeSelector"] = dict(settings.node_selector)
+    tolerations = [dict(each) for each in settings.tolerations]
+    if settings.accelerator is not None:
+        # GKE adds it to pods that ask for chips; those that ask for none may have to go there too.
+        tolerations.append({"key": CHIPS, "operator": "Exists", "effect": "NoSchedule"})
+    if tolerations:
+        spec["tolerations"] = tolerations
     return spec
 
 

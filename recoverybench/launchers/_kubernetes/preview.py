@@ -18,7 +18,8 @@ _HEAD: Final = """\
 #
 # Names, the control channel's port, the secret and the paths of a trial are made when it runs; here
 # they are examples. First the probe of the image and the volume, then for each size of job the
-# Secret, the JobSet of the healthy job, and the pod that replaces a lost worker.
+# Secret, the JobSet of the healthy job, and the pod that replaces a lost worker (which the JobSet
+# owns and, on TPU, the node pool of its slice holds: only the cluster can say these).
 """
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -50,6 +50,7 @@ class Settings:
         cpu, memory: what a pod requests, as Kubernetes spells quantities.
         grace_s: a pod's grace period, seconds. cluster_domain: of the cluster's DNS.
         node_selector, environment: labels of the nodes; variables of the workers.
+        tolerations: of every pod, as Kubernetes has them.
         source: the file, for messages.
     """
 
@@ -73,7 +74,26 @@ class Settings:
     cluster_domain: str = "cluster.local"
     node_selector: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, str], ...] = ()
     source: str = "settings"
+
+    def check_devices(self, devices: Iterable[int]) -> None:
+        """Refuses workers that do not have all devices of their host, which one process takes.
+
+        A chip is one device, or two where JAX sees its cores (v2, v3, v7x).
+
+        Raises:
+            UsageError: with the chips of a host.
+        """
+        if self.chips is None:
+            return
+        for number in devices:
+            if number not in (self.chips, 2 * self.chips):
+                allowed = (
+                    f"{self.chips} devices a worker, as in 4x{self.chips}: that many chips has a "
+                    f"host by {self.source} (or {2 * self.chips}, of chips with two)"
+                )
+                raise bad_value("--topology", f"{number} devices a worker", allowed)
 
     @property
     def hosts(self) -> int | None:
@@ -172,6 +192,7 @@ _ALLOWED: Final = {
     "cluster_domain": "a DNS domain (lower case letters, digits, - and .)",
     "node_selector": "a table of node labels, each a text",
     "environment": "a table of variables, each a text",
+    "tolerations": "tables [[tolerations]] with key, operator (Exists or Equal), value and effect",
 }
 
 
@@ -220,9 +241,29 @@ def _table(names: re.Pattern[str], values: re.Pattern[str]) -> Callable[[str, An
     return read_
 
 
+def _tolerations(where: str, value: Any) -> tuple[Mapping[str, str], ...]:
+    if not isinstance(value, list):
+        raise _refused(where, value)
+    for each in value:
+        whole = isinstance(each, dict) and "key" in each and each.keys() <= _TOLERATION.keys()
+        if not whole or not all(
+            isinstance(text, str) and _TOLERATION[name].fullmatch(text)
+            for name, text in each.items()
+        ):
+            raise _refused(where, each)
+    return tuple(MappingProxyType(dict(each)) for each in value)
+
+
 def _refused(where: str, value: object) -> UsageError:
     return bad_value(where, value, _ALLOWED[where.rpartition(" ")[2]])
 
+
+_TOLERATION: Final = {
+    "key": _LABEL_KEY,
+    "operator": re.compile("Exists|Equal"),
+    "value": _LABEL_VALUE,
+    "effect": re.compile("NoSchedule|PreferNoSchedule|NoExecute"),
+}
 
 _PLAIN: Final = re.compile(r"[^\x00-\x1f\x7f]{0,4096}")
 
@@ -247,4 +288,5 @@ _READERS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "cluster_domain": _text(_SUBDOMAIN),
     "node_selector": _table(_LABEL_KEY, _LABEL_VALUE),
     "environment": _table(_VARIABLE, _PLAIN),
+    "tolerations": _tolerations,
 }
