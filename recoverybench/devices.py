@@ -39,13 +39,18 @@ def health_words(record: TrialRecord) -> Iterator[str]:
     for when, said in record.health.items():
         if not isinstance(said, Mapping):
             continue
-        metrics = _metrics(said)
-        words = [*_troubles(metrics), *_use(metrics)]
-        whys = said.get("unavailable")
-        if isinstance(whys, Mapping):
-            words += [f"worker {worker}: unavailable: {why}" for worker, why in whys.items()]
-        if words:
+        if words := reading_words(said):
             yield f"devices {_WHEN.get(when, when)}: {'; '.join(words)}"
+
+
+def reading_words(said: Mapping[str, Any]) -> list[str]:
+    """One reading of the devices' health (`analysis.accelerators.summary`)."""
+    metrics = _metrics(said)
+    words = [*_troubles(metrics), *_use(metrics)]
+    whys = said.get("unavailable")
+    if isinstance(whys, Mapping):
+        words += [f"worker {worker}: unavailable: {why}" for worker, why in whys.items()]
+    return words
 
 
 def method_words(records: Iterable[TrialRecord]) -> str | None:
@@ -60,15 +65,20 @@ def method_words(records: Iterable[TrialRecord]) -> str | None:
     )
     if not judged:
         return f"{head}; it says how much memory was in use, and nothing of health."
-    bad = [r.trial for r in judged if troubled(r)]
-    if not bad:
+    wrong = [r.trial for r in judged if troubled(r)]
+    if not wrong:
         return f"{head}: no chip was throttled, and no link was reported as bad."
-    return f"{head}: in {len(bad)} a chip was throttled or a link was bad ({_some(bad)})."
+    return f"{head}: in {len(wrong)} a chip was throttled or a link was bad ({_some(wrong)})."
 
 
 def troubled(record: TrialRecord) -> bool:
     """Whether a chip was throttled or a link reported as bad, before or after."""
-    return any(_most(_metrics(s), name) > 0 for s in _sides(record) for name in (THROTTLE, LINKS))
+    return any(map(bad, _sides(record)))
+
+
+def bad(said: Mapping[str, Any]) -> bool:
+    """The same of one reading."""
+    return any(_most(_metrics(said), name) > 0 for name in (THROTTLE, LINKS))
 
 
 def _sides(record: TrialRecord) -> list[Mapping[str, Any]]:

@@ -122,6 +122,25 @@ def test_a_jax_that_hangs_is_missing_and_ended(
     assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
 
 
+def test_accelerators_and_their_health(monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = {"platform": "tpu", "kind": "TPU v6 lite", "total": 4, "topology": "2x2"}
+    devices |= {"runtime": "built on Monday", "libtpu": "0.0.52"}
+    health = {"metrics": {"tpu_throttle_score": ["0-0"]}, "unavailable": None}
+
+    def look() -> Check:
+        said = json.dumps({"devices": devices, "health": health})
+        monkeypatch.setattr(software, "_DEVICES", f"print({said!r})")
+        return software.jax_devices("it")
+
+    check = look()
+    words = "4 × TPU v6 lite, slice 2x2, libtpu 0.0.52, runtime built on Monday; none throttled"
+    assert (check.status, check.found) == ("ok", words)
+    health["metrics"] = {"tpu_throttle_score": ["0-0", "1-2"]}
+    check = look()
+    assert check.status == "warning"
+    assert "throttled by up to 20 % (worker 0, 1)" in check.found
+
+
 def test_no_free_port_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     def take(self: object) -> int:
         raise HarnessError("no free port between 1 and 2")

@@ -47,7 +47,7 @@ def health_of(history: History) -> dict[str, Any]:
     for when in WHEN:
         lines = _last(line for line in history.named("health") if line.get("when") == when)
         if lines:
-            found[when] = _summary(lines)
+            found[when] = summary(lines)
     return found
 
 
@@ -61,7 +61,8 @@ def value_of(text: str) -> tuple[str, float] | None:
     return None if match is None else (match[1] or "", float(match[2]))
 
 
-def _summary(lines: Sequence[Line]) -> dict[str, Any]:
+def summary(lines: Sequence[Line]) -> dict[str, Any]:
+    """What several workers' ``health`` lines come to; see `health_of`."""
     metrics: dict[str, dict[str, Any]] = {}
     whys: dict[str, str] = {}
     for line in lines:

@@ -11,7 +11,9 @@ import sys
 from importlib import metadata
 
 from recoverybench import leftovers as left_behind
+from recoverybench.analysis.accelerators import summary
 from recoverybench.campaign import cache
+from recoverybench.devices import bad, device_words, reading_words
 from recoverybench.doctor.check import Check
 from recoverybench.environments import uv
 from recoverybench.environments.make import MARK
@@ -49,10 +51,8 @@ _PROBE_TIMEOUT_S = 60.0
 
 # jax is imported in processes of their own: it may open devices, hang, or crash.
 _DEVICES = """
-import json, jax
-devices = jax.devices()
-kinds = sorted({d.device_kind for d in devices})
-print(json.dumps({"platform": devices[0].platform, "count": len(devices), "kinds": kinds}))
+from recoverybench.worker import accelerators
+accelerators.say()
 """
 
 _GLOO = """
@@ -95,7 +95,7 @@ def packages(name: str) -> Check:
 
 
 def jax_devices(name: str) -> Check:
-    """The devices that JAX sees with the environment as it is."""
+    """The devices that JAX sees with the environment as it is, and how they are."""
     try:
         done = _probe([sys.executable, "-c", _DEVICES])
     except subprocess.TimeoutExpired:
@@ -106,7 +106,16 @@ def jax_devices(name: str) -> Check:
         advice = "python -c 'import jax; jax.devices()' shows the whole error"
         return Check(name, "missing", _last_line(done.stderr), advice, needed=True)
     seen = json.loads(done.stdout.splitlines()[-1])
-    found = f"{seen['count']} × {seen['platform']} ({', '.join(seen['kinds'])})"
+    facts = seen["devices"]
+    found = device_words(facts) or f"{facts['total']} × {facts['platform']} ({facts['kind']})"
+    if runtime := facts.get("runtime") if device_words(facts) else None:
+        found += f", runtime {runtime}"
+    reading = summary([{"worker": 0, **seen["health"]}]) if seen["health"] else {}
+    if words := reading_words(reading):
+        found += f"; {'; '.join(words)}"
+    if bad(reading):
+        advice = "times measured on such chips are no good: have them replaced, or let them cool"
+        return Check(name, "warning", found, advice, needed=True)
     return Check(name, "ok", found, needed=True)
 
 

@@ -1,7 +1,7 @@
 """What this process's devices are, and how they are: facts, as far as there are any.
 
-Pure but for `versions` and `health`; what a device lacks (coordinates, a slice, memory statistics)
-is left out. ``python -m`` this says all of it as one line of JSON, for `doctor`.
+What a device lacks (coordinates, a slice, memory statistics) is left out. `described` and `bounds`
+are pure.
 """
 
 from __future__ import annotations
@@ -194,13 +194,8 @@ def _short(text: object) -> str:
     return " ".join(str(text).split())[:_LONGEST]
 
 
-if __name__ == "__main__":
-    mine, job = here()
-    print(
-        json.dumps(
-            {
-                "devices": {**described(mine, job), **versions(mine)},
-                "health": health(mine, metrics.read),
-            }
-        )
-    )
+def say() -> None:
+    """Write what this process's devices are, and how, as a line of JSON to stdout."""
+    own, every = here()
+    facts = {**described(own, every), **versions(own)}
+    print(json.dumps({"devices": facts, "health": health(own, metrics.read)}), flush=True)
