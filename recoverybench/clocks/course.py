@@ -55,7 +55,7 @@ class Course:
 
     def __init__(self, series: Iterable[Offset]) -> None:
         points = (_Point(s.at + s.offset, s.offset, s.bound) for s in series)
-        self._points = sorted(points, key=lambda p: (p.at, p.bound, p.offset))
+        self._points = sorted(points, key=lambda p: (p.at, p.bound, -p.offset))
         if not self._points:
             raise ValueError("a clock's course needs a series of exchanges")
         self._instants = [point.at for point in self._points]
