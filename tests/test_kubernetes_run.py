@@ -360,6 +360,44 @@ def test_the_dry_run(
     assert sorted(p.name for p in bench.path.iterdir()) == ["kubernetes.toml", "m.yaml"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "arguments", "said"),
+    [
+        ({"image": ""}, (), "image = '': expected the name of a container image"),
+        ({"mount": "shared"}, (), "mount = 'shared': expected an absolute path"),
+        ({"chips": 3}, (), "chips = 3: expected a divisor of the 16 chips"),
+        ({"topology": "4"}, (), "topology = '4': expected a value of the node label"),
+        ({"topologie": "4x4"}, (), "did you mean 'topology'?"),
+        ({}, ("--topology", "3x4"), "3 workers': expected a number of workers that is a multiple"),
+        ({}, ("--topology", "4x2"), "expected 4 devices a worker"),
+        ({}, ("--fault", "evict:node"), "'evict:node': expected no evict:node on slices of 4"),
+        (
+            {"topology": "2x2"},
+            ("--strategy", "elastic"),
+            "'with survivors, on 4 slices': expected a strategy without survivors",
+        ),
+    ],
+)
+def test_a_dry_run_of_what_cannot_be(
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, Any],
+    arguments: tuple[str, ...],
+    said: str,
+) -> None:
+    """Whatever needs no cluster is found without one: one line, exit code 2."""
+    monkeypatch.setenv("JAX_PLATFORMS", "tpu")
+    bench.write(**{**TPU, **changes})
+    usual = ("--workload", "mlp:tiny,batch_size=48", "--topology", "4x4", "--strategy", "restart")
+    pairs = dict(zip((*usual, *arguments)[::2], (*usual, *arguments)[1::2], strict=True))
+    words = [word for pair in pairs.items() for word in pair]
+    code, out, err = run(capsys, "--launcher", f"kubernetes:{bench.file}", "--dry-run", *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert bench.server.calls == []
+
+
 def test_other_launchers_send_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "--dry-run")
     assert (code, err.count("\n")) == (2, 1)

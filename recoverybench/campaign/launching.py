@@ -74,7 +74,10 @@ def manifests(launcher: str, suite: Suite) -> str:
     workers = {parts(cell)[1].processes or cell.mesh.workers for cell in suite.cells}
     devices = {cell.mesh.devices for cell in suite.cells}
     variables = worker_environment(machine.platform_name())
-    return str(module.manifests(argument, workers, devices, variables))
+    faults = {cell.fault for cell in suite.cells}
+    survivors = any(parts(cell)[1].rejoin for cell in suite.cells)
+    asked = {"faults": faults, "survivors": survivors}
+    return str(module.manifests(argument, workers, devices, variables, **asked))
 
 
 def _fault(cell: Cell) -> str:

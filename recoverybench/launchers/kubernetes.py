@@ -8,7 +8,7 @@ that this machine and the pods see at the same path.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from recoverybench.errors import UsageError, bad_value
@@ -30,6 +30,7 @@ LACKS = {
 }
 
 DEFAULT_FILE = "kubernetes.toml"
+DRAIN = "evict:node"
 
 
 def check(argument: str | None, wanted: Wanted) -> None:
@@ -40,13 +41,10 @@ def check(argument: str | None, wanted: Wanted) -> None:
     """
     cluster = _cluster(argument)
     _check_platform(cluster.settings, wanted.platform, wanted.devices)
-    slices, hosts = cluster.settings.groups(wanted.workers)
-    if slices > 1 == hosts and wanted.survivors:
-        allowed = (
-            "a strategy without survivors (restart) on several slices of one host: JobSet ends the "
-            "pods of all others when every host of one has ended"
-        )
-        raise bad_value("strategy", f"with survivors, on {slices} slices", allowed)
+    drains = DRAIN in wanted.faults
+    preflight.check_slices(
+        cluster.settings, [wanted.workers], drains=drains, survivors=wanted.survivors
+    )
     paths = [("--out", wanted.directories[0])]
     paths += [("RECOVERYBENCH_CACHE", path) for path in wanted.directories[1:]]
     paths += [("data or workload", path) for path in wanted.files]
@@ -55,7 +53,7 @@ def check(argument: str | None, wanted: Wanted) -> None:
         cluster,
         wanted.workers,
         evicts="evict" in wanted.faults,
-        drains="evict:node" in wanted.faults,
+        drains=drains,
     )
     try:
         cluster.sweep()
@@ -86,17 +84,23 @@ def manifests(
     workers: Iterable[int],
     devices: Iterable[int],
     variables: Mapping[str, str],
+    *,
+    faults: Collection[str] = (),
+    survivors: bool = False,
 ) -> str:
     """What a run would send, as YAML; asks no cluster. See `_kubernetes.preview`.
 
     Args:
         workers, devices: of its jobs, and of their workers. variables: of these.
+        faults, survivors: see `base.Wanted`.
 
     Raises:
         UsageError: the file cannot be used for them, or pyyaml is missing.
     """
     said = _settings(argument)
     _check_platform(said, variables["JAX_PLATFORMS"], devices)
+    workers = sorted(set(workers))
+    preflight.check_slices(said, workers, drains=DRAIN in faults, survivors=survivors)
     return preview.text(said, workers, variables)
 
 

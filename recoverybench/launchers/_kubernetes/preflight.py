@@ -18,6 +18,7 @@ from recoverybench.errors import UsageError, bad_value
 from recoverybench.launchers._kubernetes import access, ends, manifests
 from recoverybench.launchers._kubernetes.api import ApiError
 from recoverybench.launchers._kubernetes.cluster import Cluster
+from recoverybench.launchers._kubernetes.settings import Settings
 from recoverybench.launchers._kubernetes.watching import Watching
 
 PROBE_S: Final = 600.0
@@ -60,6 +61,33 @@ def check_paths(cluster: Cluster, paths: Iterable[tuple[str, Path]]) -> None:
         if mount.resolve() not in (path.resolve(), *path.resolve().parents):
             allowed = f"a path below {settings.mount}, which the pods see as well"
             raise bad_value(where, str(path), allowed)
+
+
+def check_slices(
+    settings: Settings, workers: Iterable[int], *, drains: bool, survivors: bool
+) -> None:
+    """The jobs fill whole slices, and what is asked of them can be had on these; asks no cluster.
+
+    Args:
+        workers: of each job. drains: a fault of the run does so. survivors: see `base.Wanted`.
+
+    Raises:
+        UsageError: naming what cannot be.
+    """
+    for count in workers:
+        slices, hosts = settings.groups(count)
+        if slices > 1 == hosts and survivors:
+            allowed = (
+                "a strategy without survivors (restart) on several slices of one host: JobSet ends "
+                "the pods of all others when every host of one has ended"
+            )
+            raise bad_value("strategy", f"with survivors, on {slices} slices", allowed)
+        if drains and settings.accelerator is not None and hosts > 1:
+            allowed = (
+                f"no evict:node on slices of {hosts} hosts: every node of a slice has its pod, and "
+                "what replaces those of a drained one would have nowhere to go"
+            )
+            raise bad_value("fault", "evict:node", allowed)
 
 
 def check_cluster(cluster: Cluster, workers: int, *, evicts: bool, drains: bool) -> None:
@@ -180,12 +208,6 @@ def _check_nodes(cluster: Cluster, workers: int, *, drains: bool) -> None:
     A node that is drained needs another one beside it, for what replaces its pods.
     """
     settings = cluster.settings
-    if drains and (settings.hosts or 1) > 1:
-        allowed = (
-            f"no evict:node on slices of {settings.hosts} hosts: every node of a slice has its "
-            "pod, and what replaces those of a drained one would have nowhere to go"
-        )
-        raise bad_value("fault", "evict:node", allowed)
     selector = dict(settings.node_selector)
     if settings.accelerator is not None and settings.topology is not None:
         selector |= {
