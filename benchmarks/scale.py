@@ -30,6 +30,7 @@ from recoverybench.strategies.elastic import Elastic
 from recoverybench.wire.handshake import SECRET_BYTES, SECRET_VARIABLE
 
 WORKERS = (8, 16, 32, 64)
+MOST = 10_000
 STEPS = 100
 LONGEST_S = 240
 
@@ -188,6 +189,8 @@ def main() -> None:
     parser.add_argument("workers", nargs="*", type=int, default=WORKERS)
     parser.add_argument("--over", choices=("unix", "tcp"), default="unix")
     asked = parser.parse_args()
+    if any(not 2 <= workers <= MOST for workers in asked.workers):
+        parser.error(f"WORKERS: expected 2 to {MOST}: one is killed, and one is left")
     print("workers  events   CPU ms   per worker per event  wall s  whole: events, CPU ms, journal")
     for workers in asked.workers:
         cost = measured(workers, "network" if asked.over == "tcp" else "host")

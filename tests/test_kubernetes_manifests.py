@@ -299,6 +299,13 @@ def test_the_whole_file_is_read(tmp_path: Path) -> None:
     assert found.environment["LIBTPU_INIT_ARGS"] == "--some_flag=1 --other"
 
 
+def test_a_number_with_more_digits_than_can_be_read_is_no_toml(tmp_path: Path) -> None:
+    file = tmp_path / "kubernetes.toml"
+    file.write_text("chips = " + "9" * 10_000)
+    with pytest.raises(UsageError, match=r"kubernetes\.toml: not TOML: "):
+        settings.read(file)
+
+
 def test_without_a_tpu_a_job_is_one_group() -> None:
     assert made().groups(5) == (1, 5)
     assert made().grace_s == 30

@@ -223,6 +223,26 @@ def test_a_time_of_nothing_is_named(run: Path, place: str, time: float) -> None:
     assert said.endswith("expected the time of something, from -1e+09 to 1e+09 s")
 
 
+BOUNDS: dict[str, Callable[[dict[str, Any], float], object]] = {
+    "clock_bound_s.detect": lambda d, s: d["clock_bound_s"].update(detect=s),
+    "detection_evidence[0].bound_s": lambda d, s: d["detection_evidence"][0].update(bound_s=s),
+}
+
+
+@pytest.mark.parametrize("place", BOUNDS)
+@pytest.mark.parametrize("bound", [-1e-9, -1, 1.1e9, 1e308, 10**12])
+def test_a_bound_of_no_clock_is_named(run: Path, place: str, bound: float) -> None:
+    write_as_now(run)
+    change_trial(run, lambda d: BOUNDS[place](d, 0.5))
+    assert len(load(run).trials) == 2
+    change_trial(run, lambda d: BOUNDS[place](d, bound))
+    with pytest.raises(UsageError) as caught:
+        load(run)
+    said = str(caught.value).replace(str(run), "RUN")
+    assert said.startswith(f"RUN/trials.jsonl:2: not a trial record: {place} = ")
+    assert said.endswith("expected the time of something, from 0 to 1e+09 s")
+
+
 @pytest.mark.parametrize("number", [1e300, -1e300, 5e-324, 0.0, -0.0, 2**62, -(2**63)])
 def test_numbers_beyond_all_measure(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: float

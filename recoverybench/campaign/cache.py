@@ -44,9 +44,11 @@ _WORKER = Path(__file__).parents[1] / "worker"
 
 
 def root() -> Path:
-    """Directory of the cache: ``$RECOVERYBENCH_CACHE``, else the user's cache directory."""
+    """Directory of the cache: ``$RECOVERYBENCH_CACHE``, else the user's cache directory. Absolute,
+    for workers on other machines begin somewhere else.
+    """
     if named := os.environ.get(ROOT_VARIABLE):
-        return Path(named)
+        return Path(named).absolute()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "recoverybench"
 

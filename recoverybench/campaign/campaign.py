@@ -148,7 +148,7 @@ def run(
     started, status = time.monotonic(), "failed"
     with directory:
         try:
-            log = directory.path / "logs" / "fork-server.log"
+            log = directory.path.absolute() / "logs" / "fork-server.log"
             with (
                 interrupts.once(),
                 Bench.open(launcher, log, prepared.environments, started=beside is None) as bench,

@@ -88,9 +88,11 @@ class Measuring:
         return reference
 
     def _directories(self, name: str, *, profiled: bool = False) -> Directories:
-        profiles = new_directory(self.path, "profile", name).absolute() if profiled else None
-        journals = new_directory(self.path, "journal", name)
-        return Directories(journals, new_directory(self.path, "logs", name), profiles)
+        """Where workers write; absolute, for on other machines they begin somewhere else."""
+        run = self.path.absolute()
+        profiles = new_directory(run, "profile", name) if profiled else None
+        journals = new_directory(run, "journal", name)
+        return Directories(journals, new_directory(run, "logs", name), profiles)
 
     def _trial(self, plan: Plan, keys: Keys, made: Made) -> list[TrialRecord]:
         place = self._directories(plan.trial, profiled=plan.profiled)

@@ -229,7 +229,7 @@ def _read_toml(path: Path, shown: str) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise UsageError(f"{shown}:{line}: not UTF-8: expected a TOML file") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also of a number with more digits than Python reads
         text = str(error)
         at = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", text)
         number = at[1] if at and at[1] else path.read_bytes().count(b"\n") + 1

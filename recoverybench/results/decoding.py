@@ -22,7 +22,7 @@ from recoverybench.cells import Cell
 from recoverybench.errors import UsageError
 from recoverybench.records import Span, TrialRecord, Verification
 from recoverybench.results.migrations import v5
-from recoverybench.results.shapes import LONGEST_S, check_shape, in_measure, is_time
+from recoverybench.results.shapes import LONGEST_S, check_shape, in_measure, is_time, least_s
 from recoverybench.vocabulary import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -161,7 +161,10 @@ version is not noticed.
 
 def _in_measure(values: dict[str, Any]) -> bool:
     """Whether the times in parts that are decoded as they are can be those of anything."""
-    return all(in_measure(one.after_s) for one in values["detection_evidence"]) and all(
+    return all(
+        in_measure(one.after_s) and in_measure(one.bound_s, "bound_s")
+        for one in values["detection_evidence"]
+    ) and all(
         in_measure(time)
         for one in values["transitions"]
         for time in (one.paused_s or 0.0, *one.phases.values())
@@ -181,7 +184,6 @@ def quick() -> Quick:
 
     whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
     plain: dict[Any, Any] = {int: whole}
-    time = Annotated[float, msgspec.Meta(ge=-LONGEST_S, le=LONGEST_S)]
 
     def of(hint: Any, name: str = "") -> Any:
         """The hint, with what is `_STRICT` as structs, which allow no other field and lack none.
@@ -190,7 +192,7 @@ def quick() -> Quick:
             hint: a type. name: of the field that it is the type of.
         """
         if hint is float and is_time(name):
-            return time
+            return Annotated[float, msgspec.Meta(ge=least_s(name), le=LONGEST_S)]
         if hint in plain:
             return plain[hint]
         if hint in _STRICT:

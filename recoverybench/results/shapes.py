@@ -54,9 +54,14 @@ def is_time(name: str) -> bool:
     return name.endswith("_s") or name == "phases"
 
 
-def in_measure(value: float) -> bool:
-    """Whether a time is one that something can have taken."""
-    return -LONGEST_S <= value <= LONGEST_S
+def least_s(name: str) -> float:
+    """The least that a time of that name can be: what a clock may be wrong by is no less than 0."""
+    return 0.0 if name.endswith("bound_s") else -LONGEST_S
+
+
+def in_measure(value: float, name: str = "") -> bool:
+    """Whether a time, of that name, is one that something can have taken."""
+    return least_s(name) <= value <= LONGEST_S
 
 
 DEEPEST = 32
@@ -124,7 +129,7 @@ def _scalar_check(exact: frozenset[type], words: str) -> Check:
     return check
 
 
-def _time_check(inner: Check) -> Check:
+def _time_check(inner: Check, name: str) -> Check:
     """`inner`, and that a number, or each of an object of numbers, is the time of something."""
 
     def check(value: Any) -> None:
@@ -138,8 +143,9 @@ def _time_check(inner: Check) -> Check:
                     measure(item)
                 except ShapeError as error:
                     raise error.below(f".{key}") from None
-        elif type(value) in (int, float) and not in_measure(value):
-            raise _expected(value, f"the time of something, from -{LONGEST_S:g} to {LONGEST_S:g} s")
+        elif type(value) in (int, float) and not in_measure(value, name):
+            allowed = f"from {least_s(name):g} to {LONGEST_S:g} s"
+            raise _expected(value, f"the time of something, {allowed}")
 
     return check
 
@@ -206,7 +212,7 @@ def _dataclass_check(cls: type) -> Check:
     checks = {field.name: _check_of(hints[field.name]) for field in fields}
     exact = {name: (_scalars(hints[name]) or (frozenset(),))[0] for name in checks}
     for name in filter(is_time, checks):
-        checks[name] = _time_check(checks[name])
+        checks[name] = _time_check(checks[name], name)
         exact[name] = frozenset({types.NoneType}) & exact[name]
 
     def check(value: Any) -> None:

@@ -131,7 +131,7 @@ def read(path: Path) -> Settings:
     except OSError as error:
         allowed = f"a TOML file that can be read ({error.strerror})"
         raise bad_value("--launcher kubernetes", str(path), allowed) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path.name}: not TOML: {' '.join(str(error).split())}") from None
     return of(table, path.name)
 
