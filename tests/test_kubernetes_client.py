@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -185,6 +186,20 @@ def test_a_server_that_is_not_there() -> None:
         client("http://127.0.0.1:1").get("/version")
     assert caught.value.status == 0
     assert "\n" not in str(caught.value)
+
+
+def test_a_server_that_takes_connections_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "_REACH_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ApiError, match=r"GET /version: .*timed out"):
+            client(address).reach()
+        silent.settimeout(1)
+        for _ in range(api._REACH_TRIES):
+            silent.accept()[0].close()
+        silent.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            silent.accept()
 
 
 # Finding the cluster

@@ -27,6 +27,9 @@ _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 10.0
 _CONNECT_S: Final = 10.0
 _READ_S: Final = 30.0
+_REACH_S, _REACH_TRIES = 8.0, 2
+"""Of the first request: whoever waits for it sees nothing, and the address may be a wrong one."""
+
 _MOST_BYTES: Final = 64 << 20
 _SAFE_TO_REPEAT: Final = ("GET", "DELETE", "PATCH")
 
@@ -160,6 +163,14 @@ class Api:
                 raise ApiError(said, error.status, error.reason) from None
             return there
 
+    def reach(self) -> None:
+        """Ask for the server's version; does not wait for long.
+
+        Raises:
+            ApiError: it does not answer.
+        """
+        self._call("GET", "/version", {}, None, tries=_REACH_TRIES, read_s=_REACH_S)
+
     def review(self, body: dict[str, Any]) -> bool:
         """Whether a SelfSubjectAccessReview is answered with yes."""
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -212,12 +223,13 @@ class Api:
         content: str = "application/json",
         repeat: bool = False,
         tries: int = TRIES,
+        read_s: float = _READ_S,
     ) -> dict[str, Any]:
         pause_s = _FIRST_PAUSE_S
         unsure = False
         for left in reversed(range(tries)):
             try:
-                response = self._send(method, path, query, body, _READ_S, content)
+                response = self._send(method, path, query, body, read_s, content)
             except ApiError:
                 if left == 0:
                     raise

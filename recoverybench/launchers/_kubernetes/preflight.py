@@ -101,7 +101,7 @@ def check_cluster(cluster: Cluster, workers: int, *, evicts: bool, drains: bool)
     """
     settings = cluster.settings
     try:
-        cluster.api.get("/version")
+        cluster.api.reach()
     except ApiError as error:
         raise UsageError(
             f"--launcher = 'kubernetes': the cluster cannot be reached: {error}"
