@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
+from recoverybench import parenthood
 from recoverybench.journal_writer import Journal
 from recoverybench.protocol import JobSpec, Place, StepsTold
-from recoverybench.worker import parenthood
 from recoverybench.worker.channel import Channel
 
 STEP_S = 0.02

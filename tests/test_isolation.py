@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from recoverybench import parenthood
 from recoverybench.blocks import design_lines
 from recoverybench.campaign import lane, measuring
 from recoverybench.campaign.bench import Bench
@@ -229,7 +230,7 @@ def test_what_keeps_a_lane_from_opening_is_said_in_a_word(
         raise HarnessError("other work has it")
 
     monkeypatch.setattr(module, "enter", enter)
-    monkeypatch.setattr(lane, "_die_with", lambda parent: None)
+    monkeypatch.setattr(parenthood, "die_with", lambda parent: None)
     ours, theirs = Pipe()
     ours.send(setup_in(tmp_path))
     descriptor = theirs.fileno()

@@ -33,6 +33,7 @@ WORKER_MAY_IMPORT = (
     "recoverybench.protocol",
     "recoverybench.journal_writer",
     "recoverybench.sealed",
+    "recoverybench.parenthood",
     "recoverybench.topology",
     "recoverybench.wire",
     "recoverybench.workload_name",

@@ -266,7 +266,12 @@ class Campaign:
     began_s: float = field(default_factory=time.monotonic)
     beside: tuple[str, Wanted, Room] | None = None
     _begun: set[int] = field(default_factory=set)
+    _vary: tuple[str, ...] = field(init=False)
     _profiling: bool = False
+
+    def __post_init__(self) -> None:
+        """What names a cell is the same for every trial."""
+        self._vary = varying_factors(self.suite.cells)
 
     def execute(self) -> None:
         """Run what `design` asks for. KeyboardInterrupt ends it between two lines of the
@@ -343,7 +348,7 @@ class Campaign:
         numbers = {int(r.trial.partition(".")[0]) for r in self.records} | self._begun
         plan = plan_of(self.suite, place, next_trial(numbers))
         self._begun.add(int(plan.trial))
-        label = cell_label(plan.cell, varying_factors(self.suite.cells))
+        label = cell_label(plan.cell, self._vary)
         if place.profiled:
             label += ", profiled"
         self.listener.trial(label, plan.rep, len(self._begun) - 1)

@@ -9,10 +9,7 @@ process ends no neighbour's trial.
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import os
-import signal
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,17 +17,16 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from recoverybench import parenthood
 from recoverybench.campaign import interrupts
 from recoverybench.campaign.bench import Bench
 from recoverybench.campaign.measuring import Made, Measuring
-from recoverybench.campaign.plans import Wanted
+from recoverybench.campaign.plans import ReferenceKey
 from recoverybench.campaign.trial import Plan
 from recoverybench.errors import EXIT_HARNESS, EXIT_INTERRUPTED, EXIT_OK, RecoverybenchError
 from recoverybench.launchers import base
 from recoverybench.plan import launchers
 from recoverybench.records import TrialRecord
-
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +56,7 @@ class Task:
     """
 
     plan: Plan
-    references: dict[Wanted, Made]
+    references: dict[ReferenceKey, Made]
     environments: frozenset[str | None]
 
 
@@ -80,7 +76,7 @@ class Told:
 class HasMade:
     """A reference was made here, or cannot be made on a release that is being tried."""
 
-    which: Wanted
+    which: ReferenceKey
     made: Made
 
 
@@ -104,7 +100,7 @@ Answer = Opened | Told | HasMade | Done | Failed
 
 def main(descriptor: int, parent: int) -> int:
     """Run the trials that come through a socket until it is closed; returns the exit code."""
-    _die_with(parent)
+    parenthood.die_with(parent)
     with Connection(descriptor) as line:
         try:
             setup: Setup = line.recv()
@@ -142,15 +138,6 @@ def _serve(line: Connection, setup: Setup) -> None:
             records = measuring.records(task.plan)
             line.send(Done(records, module.lost()))
             gc.collect()
-
-
-def _die_with(parent: int) -> None:
-    """SIGKILL for this process when the supervisor ends, which its own workers follow."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    if os.getppid() != parent:
-        os._exit(EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":

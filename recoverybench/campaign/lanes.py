@@ -27,7 +27,7 @@ from recoverybench.campaign.bench import Bench
 from recoverybench.campaign.design import Place
 from recoverybench.campaign.lane import Answer, Done, Failed, HasMade, Opened, Setup, Task, Told
 from recoverybench.campaign.measuring import Made, records_of
-from recoverybench.campaign.plans import Wanted, fault_free, plan_of, wanted
+from recoverybench.campaign.plans import ReferenceKey, fault_free, plan_of, reference_key
 from recoverybench.campaign.trial import Plan
 from recoverybench.campaign.turns import Turns
 from recoverybench.errors import HarnessError
@@ -88,7 +88,7 @@ class Lanes:
     keep: Keep
     _lanes: list[_Lane] = field(default_factory=list)
     _turns: Turns = field(default_factory=Turns)
-    _references: dict[Wanted, Made] = field(default_factory=dict)
+    _references: dict[ReferenceKey, Made] = field(default_factory=dict)
     _why: str = ""
     _keeping: bool = False
 
@@ -106,7 +106,7 @@ class Lanes:
             HarnessError: a reference cannot be made, or no lane can be opened.
         """
         waiting = deque(places)
-        needed: list[Wanted] | None = None
+        needed: list[ReferenceKey] | None = None
         soon = frozenset(place.cell.environment for place in places)
         while waiting or len(self._turns):
             if waiting and over():
@@ -123,9 +123,11 @@ class Lanes:
                     continue
             self._hear()
 
-    def _needed(self, place: Place) -> list[Wanted]:
+    def _needed(self, place: Place) -> list[ReferenceKey]:
         """The references that the trial at a place wants."""
-        return [wanted(*job) for job in fault_free(plan_of(self.suite, place, ""), self.bench)]
+        return [
+            reference_key(*job) for job in fault_free(plan_of(self.suite, place, ""), self.bench)
+        ]
 
     def _open(self, waiting: int) -> None:
         """Have a lane for each of so many trials, as far as there is room."""
@@ -159,7 +161,7 @@ class Lanes:
         return lane
 
     def _begin(
-        self, lane: _Lane, plan: Plan, needed: Sequence[Wanted], soon: frozenset[str | None]
+        self, lane: _Lane, plan: Plan, needed: Sequence[ReferenceKey], soon: frozenset[str | None]
     ) -> None:
         self._turns.begin(lane, needed)
         lane.plan, lane.phase, lane.began_s = plan, "starting", time.monotonic()
@@ -220,7 +222,7 @@ class Lanes:
     def _cut_off(self, lane: _Lane, plan: Plan, why: str) -> list[TrialRecord]:
         journals = self.run / "journal" / plan.trial
         journals.mkdir(parents=True, exist_ok=True)
-        own = wanted(*fault_free(plan, self.bench)[-1])
+        own = reference_key(*fault_free(plan, self.bench)[-1])
         load, memory = lane.before
         return records_of(
             plan,

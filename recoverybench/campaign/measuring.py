@@ -16,7 +16,7 @@ from recoverybench.analysis.soak import analyse_soak
 from recoverybench.analysis.verify import Reference
 from recoverybench.campaign.bench import Bench
 from recoverybench.campaign.cache import Keys
-from recoverybench.campaign.plans import Wanted, fault_free, wanted
+from recoverybench.campaign.plans import ReferenceKey, fault_free, reference_key
 from recoverybench.campaign.reference import reference_for
 from recoverybench.campaign.trial import Directories, Plan, parts, run_job
 from recoverybench.errors import HarnessError
@@ -29,7 +29,7 @@ Made = Reference | HarnessError
 """A reference, or why there is none."""
 
 
-def _nothing(which: Wanted, made: Made) -> None:
+def _nothing(which: ReferenceKey, made: Made) -> None:
     """Nobody else wants it."""
 
 
@@ -46,8 +46,8 @@ class Measuring:
     path: Path
     bench: Bench
     told: Callable[[str], None]
-    references: dict[Wanted, Made] = field(default_factory=dict)
-    made: Callable[[Wanted, Made], None] = _nothing
+    references: dict[ReferenceKey, Made] = field(default_factory=dict)
+    made: Callable[[ReferenceKey, Made], None] = _nothing
 
     def records(self, plan: Plan) -> list[TrialRecord]:
         """Run a trial; what came of it, a record for each injection.
@@ -63,7 +63,7 @@ class Measuring:
         """The reference of a plan's job, made when it is wanted for the first time; of another
         release also why it cannot be made.
         """
-        which = wanted(plan, keys)
+        which = reference_key(plan, keys)
         if which not in self.references:
             self.told("reference")
             try:

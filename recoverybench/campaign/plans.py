@@ -13,7 +13,7 @@ from recoverybench.campaign.trial import Plan, parts
 from recoverybench.cells import Cell
 from recoverybench.plan.suite import Suite
 
-Wanted = tuple[str, str]
+ReferenceKey = tuple[str, str]
 """A fault-free job: its key in the cache, and what the state source asks of the step."""
 
 
@@ -90,6 +90,6 @@ def fault_free(plan: Plan, bench: Bench) -> list[tuple[Plan, Keys]]:
     return [(each, keys_of(each, each.cell, bench)) for each in plans]
 
 
-def wanted(plan: Plan, keys: Keys) -> Wanted:
+def reference_key(plan: Plan, keys: Keys) -> ReferenceKey:
     """What a fault-free job is known by."""
     return keys.reference, plan.cell.state_source

@@ -13,7 +13,7 @@ _STARTED_NS = time.monotonic_ns()
 if __name__ == "__main__":
     import sys
 
-    from recoverybench.worker import parenthood
+    from recoverybench import parenthood
     from recoverybench.worker.boot import main
 
     if parenthood.near():

@@ -107,7 +107,7 @@ def _line(error: Exception) -> str:
 
 
 if __name__ == "__main__":
-    from recoverybench.worker import parenthood
+    from recoverybench import parenthood
 
     parenthood.die_with(int(sys.argv[1]))
     print(json.dumps(gather()), flush=True)

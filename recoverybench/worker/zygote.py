@@ -17,7 +17,8 @@ import os
 import sys
 import time
 
-from recoverybench.worker import boot, links, parenthood
+from recoverybench import parenthood
+from recoverybench.worker import boot, links
 
 
 def main() -> None:

@@ -1,4 +1,5 @@
-"""Dying with one's parent: Linux's parent-death signal, and its two traps.
+"""Dying with one's parent, for all that a supervisor starts: Linux's parent-death signal, and its
+two traps.
 
 The signal is asked for by the child, so a parent that died a moment before is missed; and
 it belongs to the parent that a process has at that moment, so a forked worker has to wait
