@@ -35,6 +35,10 @@ class HarnessError(RecoverybenchError):
     exit_code = EXIT_HARNESS
 
 
+class NothingLeft(HarnessError):
+    """What trials run on is used up: neither this one nor any later one can begin."""
+
+
 def bad_value(where: str, value: object, allowed: str) -> UsageError:
     """A `UsageError` in the project's one form: ``WHERE = VALUE: expected ALLOWED``.
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recoverybench.errors import HarnessError
+from recoverybench.errors import HarnessError, NothingLeft
 from recoverybench.launchers import ray
 from recoverybench.launchers._ray_handle import Handle, RayProcess, first_line
 from recoverybench.launchers.base import Ended, Hosts
@@ -160,12 +160,16 @@ def test_before_a_job_lost_nodes_are_made_up_for(
     assert [nodes for _, nodes in cluster.held][-1] == ["n2", "n3", "n0"], "n1 is known as lost"
 
 
-def test_too_few_nodes_that_are_left_are_a_fault_of_the_harness(
+def test_too_few_nodes_that_are_left_end_the_run_until_some_come_back(
     launcher: ray.Ray, cluster: FakeCluster, tmp_path: Path
 ) -> None:
     cluster.alive = NODES[:1]
-    with pytest.raises(HarnessError, match=r"nodes were lost: .* 2 nodes for 2 workers"):
-        begin(launcher, tmp_path, 0)
+    for _ in range(2):
+        with pytest.raises(NothingLeft, match=r"nodes were lost: .* 2 nodes for 2 workers"):
+            begin(launcher, tmp_path, 0)
+    cluster.alive = [NODES[0], node("n9")]
+    begin(launcher, tmp_path, 0)
+    assert [nodes for _, nodes in cluster.held][-1] == ["n0", "n9"]
 
 
 def test_everything_ends_with_the_launcher(

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recoverybench.errors import UsageError
+from recoverybench.campaign import measuring
+from recoverybench.campaign.design import Place
+from recoverybench.campaign.launching import nodes_note
+from recoverybench.campaign.plans import plan_of
+from recoverybench.errors import NothingLeft, UsageError
 from recoverybench.launchers import _ray_cluster, ray
 from recoverybench.launchers._ray_nodes import Node
 from recoverybench.launchers._ray_room import Packed, Room
 from recoverybench.launchers.base import Share
+from recoverybench.plan.suite import Overrides, load_suite
 from tests.ray_fake import NODES, FakeCluster, node, site_on, tpu_host, wanted
+from tests.sample_run import default_trials
 
 nodes = st.integers(1, 20)
 
@@ -167,3 +175,43 @@ def test_who_counts_the_room_leaves_the_cluster_to_those_that_use_it(
     assert [nodes for _, nodes in cluster.held][-1] == list(share.nodes)
     ray.leave()
     assert cluster.closed == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "finished", "said"),
+    [
+        ({}, 0, "takes 10 nodes, one a trial; the cluster has 5, and can spare 2: where too few"),
+        ({"profile": True}, 9, "takes 2 nodes, one a trial; the cluster has 5, and can spare 2"),
+        ({"precision": 0.1}, 8, "takes at most 2 nodes, one a trial"),
+    ],
+)
+def test_what_a_run_takes_from_a_cluster_is_said_beforehand(
+    changes: dict[str, Any], finished: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what is left to run counts, and only cells whose fault takes a node."""
+    monkeypatch.setattr(ray, "spare", lambda: (5, 2))
+    asked = Overrides(fault=("kill", "kill-node"), strategy=("restart",), trials=10)
+    suite = dataclasses.replace(load_suite("quick", asked, launcher="ray"), **changes)
+    cell = next(cell for cell in suite.cells if cell.fault == "kill-node")
+    trial = dataclasses.replace(default_trials()[0], cell=cell)
+    note = nodes_note("ray", suite, [trial] * finished)
+    assert note is not None and note.startswith(f"kill-node {said}")
+    assert ("code 3" in note) == (finished == 0)
+    kills = dataclasses.replace(suite, cells=tuple(c for c in suite.cells if c.fault == "kill"))
+    assert nodes_note("ray", kills, []) is None
+    assert nodes_note("local", suite, []) is None
+
+
+def test_a_trial_that_nothing_is_left_for_has_no_record(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def used_up(*_: Any) -> None:
+        raise NothingLeft("nodes were lost")
+
+    monkeypatch.setattr(measuring, "fault_free", lambda *_: [(None, None)])
+    monkeypatch.setattr(measuring.Measuring, "reference", lambda *_: None)
+    monkeypatch.setattr(measuring, "run_job", used_up)
+    plan = plan_of(load_suite("quick"), Place(load_suite("quick").cells[0], 0, 0, 0), "0001")
+    made = measuring.Measuring(tmp_path, SimpleNamespace(), lambda _: None)  # type: ignore[arg-type]
+    with pytest.raises(NothingLeft):
+        made.records(plan)

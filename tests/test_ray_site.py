@@ -57,6 +57,28 @@ def test_packed_workers_need_cores_and_not_nodes(tmp_path: Path) -> None:
     assert {site.seats.sit(slot) for slot in range(5)} == {"n0", "n1"}
 
 
+@pytest.mark.parametrize(
+    ("nodes", "arguments", "pack", "spare"),
+    [
+        (NODES, {"workers": 2}, False, (4, 2)),
+        (NODES, {"workers": 4}, False, (4, 0)),
+        (SLICES, {"workers": 2, "platform": "tpu"}, False, (4, 1)),
+        (NODES, {"workers": 2}, True, (4, 2)),
+        (NODES, {"workers": 9}, True, (4, 1)),
+        (NODES[:2], {"workers": 2}, True, (2, 0)),
+    ],
+)
+def test_so_many_nodes_can_be_lost_that_a_job_still_has_enough(
+    nodes: list[Any], arguments: dict[str, Any], pack: bool, spare: tuple[int, int], tmp_path: Path
+) -> None:
+    site = site_on(FakeCluster(nodes), pack=pack)
+    site.check(wanted(**arguments, at=tmp_path))
+    assert site.spare() == spare
+    if not pack and spare[1]:
+        site.lose(site.seats.nodes[0])
+        site.begin_job()  # the next job has enough
+
+
 def test_a_node_that_ray_does_not_miss_yet_is_not_waited_for(tmp_path: Path) -> None:
     """The first try finds no room, as one of the nodes is dead; the second one is without it."""
 

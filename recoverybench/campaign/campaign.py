@@ -26,7 +26,7 @@ from recoverybench.campaign.design import Place, ended, next_places, profile_pla
 from recoverybench.campaign.fingerprints import fingerprints
 from recoverybench.campaign.fit import check_fit
 from recoverybench.campaign.lanes import Keep, Lanes
-from recoverybench.campaign.launching import check_launcher
+from recoverybench.campaign.launching import check_launcher, nodes_note
 from recoverybench.campaign.measuring import Measuring
 from recoverybench.campaign.plans import keys_of, next_trial, plan_of
 from recoverybench.campaign.profiled import profilable
@@ -133,8 +133,9 @@ def run(
     directory, finished = _open(
         prepared, out, resume, label, launcher, list(command if command is not None else sys.argv)
     )
-    for text in prepared.notes():
-        listener.note(text)
+    for text in (*prepared.notes(), nodes_note(launcher, suite, finished)):
+        if text is not None:
+            listener.note(text)
     processes, directories = leftovers.reap()
     sweep()
     if processes or directories:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from recoverybench import machine
@@ -15,6 +16,7 @@ from recoverybench.launchers.base import Wanted
 from recoverybench.plan import launchers, support
 from recoverybench.plan.own_files import own_sources
 from recoverybench.plan.suite import Suite
+from recoverybench.records import TrialRecord
 from recoverybench.topology import Topology
 from recoverybench.workload_name import WorkloadName, is_command, own_file
 
@@ -57,6 +59,35 @@ def _wanted(suite: Suite, out: Path) -> Wanted:
         survivors=any(parts(cell)[1].rejoin for cell in cells),
         devices=frozenset(cell.mesh.devices for cell in cells),
     )
+
+
+def nodes_note(launcher: str, suite: Suite, finished: Sequence[TrialRecord]) -> str | None:
+    """What the trials that are left take from the cluster for good, and what it can spare; None:
+    nothing, or there is no such cluster. It is asked after the launcher was checked.
+
+    No reason to refuse the run: nodes may come back while it goes on, as KubeRay's do.
+
+    Args:
+        finished: trials of the run that have been measured.
+    """
+    module, _ = launchers.load(launcher)
+    cells = [cell for cell in suite.cells if "nodes" in support.needs("faults", _fault(cell))]
+    if not cells or not hasattr(module, "spare"):
+        return None
+    done = Counter((record.cell, record.profiled) for record in finished)
+    takes = sum(max(0, suite.trials - done[cell, False]) for cell in cells)
+    if suite.profile:
+        takes += sum(not done[cell, True] for cell in cells)
+    nodes, spare = module.spare()
+    most = "" if suite.precision is None and suite.budget_s is None else "at most "
+    faults = ", ".join(sorted({_fault(cell) for cell in cells}))
+    said = (
+        f"{faults} takes {most}{takes} nodes, one a trial; the cluster has {nodes}, and can spare "
+        f"{spare}"
+    )
+    if takes <= spare:
+        return said
+    return f"{said}: where too few are left the run ends with code 3, and --resume goes on later"
 
 
 def manifests(launcher: str, suite: Suite) -> str:

@@ -19,7 +19,7 @@ from recoverybench.campaign.cache import Keys
 from recoverybench.campaign.plans import ReferenceKey, fault_free, reference_key
 from recoverybench.campaign.reference import reference_for
 from recoverybench.campaign.trial import Directories, Plan, parts, run_job
-from recoverybench.errors import HarnessError
+from recoverybench.errors import HarnessError, NothingLeft
 from recoverybench.faults._soak import Soak
 from recoverybench.profiles.summarise import summarise
 from recoverybench.records import TrialRecord
@@ -54,6 +54,7 @@ class Measuring:
 
         Raises:
             HarnessError: its reference cannot be made, on the supervisor's own environment.
+            NothingLeft: there is nothing any more that it could run on.
         """
         jobs = fault_free(plan, self.bench)
         reference = [self.reference(each, keys) for each, keys in jobs][-1]
@@ -69,7 +70,7 @@ class Measuring:
             try:
                 made: Made = self._reference(plan, keys)
             except HarnessError as error:
-                if plan.cell.environment is None:
+                if plan.cell.environment is None or isinstance(error, NothingLeft):
                     raise
                 # Of a release that is being tried that is a finding, not the campaign's end.
                 made = error
@@ -102,6 +103,8 @@ class Measuring:
             if isinstance(made, HarnessError):
                 raise made
             problem = run_job(plan, self.bench, keys, place, self.told)
+        except NothingLeft:
+            raise  # a record of it would say something of the cell, as would those of all others
         except HarnessError as error:
             problem = str(error)
         records = records_of(

@@ -101,3 +101,16 @@ class Packed:
         """See `launchers.base.Room.give_back`."""
         self._out -= 1
         self._lost |= lost
+
+
+def packed_spare(own: int, others: Sequence[int], workers: int) -> int:
+    """How many nodes can be lost where workers share them, whichever these are.
+
+    Args:
+        own: workers that fit onto the supervisor's node, which stays. others: onto each other one,
+            of which one is left to be lost. workers: of the largest job.
+    """
+    left = sorted(others)
+    while len(left) > 1 and own + sum(left[:-1]) >= workers:
+        left.pop()
+    return len(others) - len(left)

@@ -12,12 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from recoverybench.errors import HarnessError, UsageError, bad_value
+from recoverybench.errors import HarnessError, NothingLeft, UsageError, bad_value
 from recoverybench.launchers import _ray_cluster, _ray_tpu
 from recoverybench.launchers._ray_cluster import Cluster
 from recoverybench.launchers._ray_handle import first_line
 from recoverybench.launchers._ray_nodes import SPARE, Node, Seats, bundle_count, in_order
-from recoverybench.launchers._ray_room import Packed, Room
+from recoverybench.launchers._ray_room import Packed, Room, packed_spare
 from recoverybench.launchers.base import Share, Wanted
 
 PACK = "pack"
@@ -196,12 +196,28 @@ class Site:
             what = f"{workers + 1} nodes, as a fault takes one of the {workers} workers'"
             raise self._too_few(len(nodes), what, wanted)
 
+    def spare(self) -> tuple[int, int]:
+        """Of how many nodes how many can be lost, one after another, so that a job still has what
+        it needs to begin. With every host of a TPU slice the whole slice is lost.
+        """
+        assert self._wanted is not None
+        workers = self._wanted.workers
+        nodes = list(self._nodes.values())
+        if slices := self._slices(nodes, self._wanted.platform):
+            return len(nodes), len(slices) - 1
+        if not self.pack:
+            return len(nodes), len(nodes) - workers
+        fits = {n.id: _ray_tpu.fits(n, self.bundle) for n in nodes}
+        own = fits.pop(self.cluster.here, 0)
+        return len(nodes), packed_spare(own, list(fits.values()), workers)
+
     def begin_job(self) -> None:
         """Seats as at the very beginning, on what is reserved; that is renewed where nodes of it
         were lost since.
 
         Raises:
-            HarnessError: too few are left.
+            NothingLeft: too few are left, in the whole cluster.
+            HarnessError: likewise, of this job's share of it.
         """
         living = {node.id for node in self.cluster.nodes()}
         self.lost |= {node for node in self._index if node not in living}
@@ -210,7 +226,8 @@ class Site:
             try:
                 self.hold(self._wanted)
             except UsageError as error:
-                raise HarnessError(f"nodes were lost: {error}") from None
+                kind = HarnessError if self._share.nodes else NothingLeft
+                raise kind(f"nodes were lost: {error}") from None
         self.seats = Seats(self._order, self.cluster.here, self._slices_held)
 
     def host(self, node: str, arguments: tuple[dict[str, str], str, str | None]) -> Any:

@@ -220,6 +220,14 @@ def check(argument: str | None, wanted: Wanted) -> None:
     _connect(argument, None, lambda site: site.check(wanted))
 
 
+def spare() -> tuple[int, int]:
+    """How many nodes the cluster has for the run that was checked, and how many of them can be
+    lost so that its largest job still has enough.
+    """
+    assert _site is not None
+    return _site.spare()
+
+
 def room() -> Room:
     """See `launchers.base.Room`; ends the connection of the check, which has counted it."""
     assert _site is not None and _site.room is not None
