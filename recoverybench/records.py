@@ -165,7 +165,9 @@ class TrialRecord:
         unattributed_s: time on the critical path that no span covers.
         verify_s: time on the critical path that our own verification took; it is in no phase.
         step_before: last step completed before the injection, in the generation it broke.
-        restored_step: step the state came back from. lost_steps: step_before - restored_step.
+        restored_step: step the state came back from, in the last recovery.
+        lost_steps: steps whose work was lost, of all `recoveries` together; of one it is
+            step_before - restored_step. Before format 6 it was of one of them.
         detected_by: first mechanism; detection_evidence: each mechanism with its time.
         compile_cache: worker (as text) -> state of the step function's cache.
         restore_bytes: bytes of state that the first worker restored.

@@ -282,7 +282,25 @@ def test_a_job_that_was_lost_again_lost_what_it_had_done_by_then() -> None:
         if generation == 1:
             job.seen(400, 1, "inject")
     record = record_of(job, reference=reference_to(60))
-    assert (record.step_before, record.restored_step, record.lost_steps) == (45, 50, 5)
+    assert (record.step_before, record.restored_step, record.lost_steps) == (45, 50, 5 + 5)
+
+
+@pytest.mark.parametrize(("first", "lost"), [(20, 5), (0, 25), (10, 15)])
+def test_a_recovery_without_a_step_lost_only_what_its_state_was_older_by(
+    first: int, lost: int
+) -> None:
+    """The replacement dies with the state restored, and both recoveries come back from there."""
+    job = healthy()
+    job.kill(0, 1, 0)
+    for generation, ms, restored, upto in ((1, 20, first, "restored"), (2, 420, first, "compiled")):
+        job.supervisor(ms, "act", strategy="elastic", generation=generation)
+        job.spawn(ms + 5, 1)
+        job.set_up(ms + 10, generation, (0, 1, 2), restored=restored, survivors=(0, 2), upto=upto)
+        if generation == 1:
+            job.seen(400, 1, "inject")
+    job.train(470, 2, (0, 1, 2), range(first + 1, 51))
+    record = record_of(job, reference=reference_to(60))
+    assert (record.recoveries, record.step_before, record.lost_steps) == (2, 25, lost)
 
 
 def test_the_replacement_that_was_struck_is_no_foreign_death() -> None:

@@ -157,7 +157,7 @@ def test_a_timeline_says_what_only_some_trials_have() -> None:
     )
     text = " ".join(timeline(record, 120).split())
     for said in (
-        "2 recoveries were begun; the last one counts",
+        "2 recoveries were begun; the last one is timed, lost steps are of all (before format 6: ",
         "grown back after step 33, held up for 1.2 s",
         "state from memory and peer, 4096 bytes received from other workers",
         "nothing was lost by the fault; false alarms: 2",
@@ -277,6 +277,13 @@ def test_names_in_a_table_are_broken_between_words() -> None:
         assert text.count(word) == 2
     assert "rdv rendezvous" in text
     assert "rdv rendezvous" not in table(make_run(), 120)
+
+
+def test_a_table_says_that_a_trial_had_more_than_one_recovery() -> None:
+    trials = [dataclasses.replace(make_trial(i), recoveries=1 + i % 2) for i in range(4)]
+    said = "more than one recovery in 2 trials (0001, 0003): lost steps are of all (before"
+    assert said in " ".join(table(make_run(trials)).split())
+    assert "more than one recovery" not in table(make_run(trials[:1]))
 
 
 def test_a_soak_says_what_its_jobs_came_to() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from recoverybench.analysis.accelerators import devices_of, health_of
@@ -18,7 +18,7 @@ from recoverybench.analysis.details import (
     tried_in,
 )
 from recoverybench.analysis.explanation import explain
-from recoverybench.analysis.generations import legs, members_of, restores_in
+from recoverybench.analysis.generations import broken_generation, legs, members_of, restores_in
 from recoverybench.analysis.history import History, Journal, Line
 from recoverybench.analysis.lanes import exit_of, pids_of, spans_of
 from recoverybench.analysis.outcome import Facts, classify, foreign_death
@@ -132,7 +132,7 @@ def analyse(
         verify_s=line.verify_s if trusted else None,
         step_before=line.step_before,
         restored_step=restored_step,
-        lost_steps=_lost(history, line, restores),
+        lost_steps=_lost(history, workers, line),
         detected_by=line.evidence[0].mechanism if line.evidence else None,
         detection_evidence=line.evidence,
         compile_cache=compile_cache(history, workers, line.generation),
@@ -234,18 +234,30 @@ def _committed(history: History, generation: int | None) -> bool:
     )
 
 
-def _lost(history: History, line: Timeline, restores: list[Line]) -> int | None:
-    """Steps whose work was lost; None where nothing came back.
+def _lost(history: History, workers: int, line: Timeline) -> int | None:
+    """Steps whose work was lost, in all recoveries together; None where nothing came back.
 
-    A job that was lost again after it had gone on lost what it had done by then.
+    A job that was lost again after it had gone on lost what it had done by then, too. A recovery
+    that failed before its first step lost nothing but what its state was older by.
     """
-    if line.generation is None or line.step_before is None or not line.reached or not restores:
+    if line.generation is None or line.step_before is None or not line.reached:
         return None
-    back: int = restores[0].get("step") or 0
-    if back <= line.step_before:
-        return line.step_before - back
-    earlier = (s["step"] for s in history.named("step") if s["generation"] < line.generation)
-    return int(max(earlier)) - back
+    reached, lost, some = line.step_before, 0, False
+    for generation in range(broken_generation(history) + 1, line.generation + 1):
+        restores = restores_in(history, workers, generation)
+        if not restores:
+            continue  # it failed on its way: what there was to lose is still the same
+        back: int = restores[0].get("step") or 0
+        if back > reached:  # who was not broken went on after the injection
+            reached = max(_steps(history, range(generation)), default=back)
+        lost, some = lost + reached - back, True
+        reached = max(_steps(history, (generation,)), default=back)
+    return lost if some else None
+
+
+def _steps(history: History, generations: Container[int]) -> Iterator[int]:
+    """Every step that was completed in them, by whichever worker."""
+    return (s["step"] for s in history.named("step") if s["generation"] in generations)
 
 
 def _window_s(history: History, line: Timeline) -> float | None:

@@ -20,7 +20,7 @@ History of the format (`SCHEMA_VERSION`, in run.json):
   `bound_s` of each evidence).
 * 6: trials may run side by side: a suite has an `isolation`, and records say how many `neighbours`
   they had. Records say what `devices` were and how they were (`health`); of accelerators run.json's
-  `machine` has a `device_kind` and `devices`.
+  `machine` has a `device_kind` and `devices`. `lost_steps` is of all recoveries.
 
 Earlier versions are read through `results.migrations`, later ones are refused.
 

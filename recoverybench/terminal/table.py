@@ -84,6 +84,8 @@ def run_table(run: Run, console: Console) -> None:
     console.print(_results(names, summaries, console.width))
     if any(summary.censored and summary.recovered for summary in summaries):
         console.print(plain(_BEYOND, "dim"))
+    for several in _several(run.trials):
+        console.print(plain(several, "dim"))
     for line in (*_simulated(run.trials), *_unverified(names, summaries, run), *_soaks(run)):
         console.print(line)
     for said in design_lines(run.info, run.trials):
@@ -180,6 +182,16 @@ def _constants(cells: Sequence[Cell]) -> Text:
     text = Text(style="dim")
     text.append(", ".join(f"{FACTOR_NAMES[f]} {clean(value)}" for f, value in pairs.items()))
     return text
+
+
+def _several(trials: Sequence[TrialRecord]) -> Iterator[str]:
+    """Trials that were lost again, of whose recoveries the columns show different things."""
+    ids = [t.trial for t in trials if t.recoveries > 1]
+    if ids:
+        shown = ", ".join(ids[:_MOST_IDS]) + (" and more" if len(ids) > _MOST_IDS else "")
+        trial = "1 trial" if len(ids) == 1 else f"{len(ids)} trials"
+        said = "lost steps are of all (before format 6: of one)"
+        yield f"more than one recovery in {trial} ({shown}): {said}"
 
 
 def _simulated(trials: Sequence[TrialRecord]) -> list[Text]:

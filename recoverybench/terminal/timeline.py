@@ -126,7 +126,8 @@ def _more(record: TrialRecord) -> Iterator[str]:
     if record.stopped is not None:
         yield stop_words(record.stopped)
     if record.recoveries > 1:
-        yield f"{record.recoveries} recoveries were begun; the last one counts"
+        said = f"{record.recoveries} recoveries were begun; the last one is timed"
+        yield f"{said}, lost steps are of all (before format 6: of one)"
     for transition in record.transitions:
         yield transition_words(transition)
     if tier := tier_words(record):
