@@ -26,6 +26,12 @@ def encode(lines: list[dict[str, Any]]) -> bytes:
     return b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
 
 
+def clock(**change: Any) -> bytes:
+    """What the supervisor says of a worker's clock."""
+    line = {"t": 1, "event": "clock", "worker": 0, "attempt": 0}
+    return json.dumps({**line, "at": 1, "offset_ns": -5, "bound_ns": 3, **change}).encode()
+
+
 def bodies() -> st.SearchStrategy[list[dict[str, Any]]]:
     line = st.fixed_dictionaries(
         {
@@ -63,6 +69,13 @@ def test_a_journal_cut_at_any_byte_keeps_every_finished_line(body: list[dict[str
         (b"3", "3 is not a JSON object"),
         (b'{"event": "step", "worker": 0, "attempt": 0}', "t = missing"),
         (b'{"t": 1.5, "event": "step", "worker": 0, "attempt": 0}', "t = 1.5"),
+        (b'{"t": 1%s, "event": "step", "worker": 0, "attempt": 0}' % (b"0" * 20), "t = 1000"),
+        (clock(at=None), "at = None"),
+        (clock(at=2**63), "at = 9223372036854775808: expected a whole number of ns from -9223372"),
+        (clock(offset_ns=1.5), "offset_ns = 1.5"),
+        (clock(offset_ns=-(2**64)), "offset_ns = -18446744073709551616"),
+        (clock(bound_ns=-1), "bound_ns = -1: expected a whole number of ns from 0 to 9223372"),
+        (clock(bound_ns=True), "bound_ns = True"),
         (b'{"t": true, "event": "step", "worker": 0, "attempt": 0}', "t = True"),
         (b'{"t": 1, "event": 3, "worker": 0, "attempt": 0}', "event = 3"),
         (b'{"t": 1, "event": "step", "worker": "0", "attempt": 0}', "worker = '0'"),
@@ -81,6 +94,12 @@ def test_a_finished_line_that_is_corrupt_names_file_and_line(
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == EXIT_HARNESS
+
+
+def test_a_clock_line_as_it_is_written_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "supervisor.0.jsonl"
+    path.write_bytes(encode([head(None)]) + clock() + b"\n")
+    assert read_journal(path).lines[1]["offset_ns"] == -5
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from recoverybench.clocks import on_one_clock
 from recoverybench.errors import HarnessError, UsageError, shorten
@@ -21,6 +21,10 @@ from recoverybench.received import JOURNAL_LIMIT, read_file
 from recoverybench.vocabulary import JOURNAL_SCHEMA
 
 _FILE_NAME = re.compile(r"(supervisor|[0-9]{1,9})\.([0-9]{1,9})\.jsonl")
+
+
+_MOST_NS = 2**63 - 1
+"""No clock of a kernel shows more, and no two are further apart."""
 
 
 class JournalError(HarnessError):
@@ -143,7 +147,8 @@ def _parse(raw: bytes, where: str) -> dict[str, Any]:
     if not isinstance(line, dict):
         raise JournalError(f"{where}: {shorten(line)} is not a JSON object")
     worker = line.get("worker")
-    if not _is_int(line.get("t")):
+    t = line.get("t")
+    if not _is_int(t) or abs(t) > _MOST_NS:
         raise _wrong(where, line, "t", "an instant in ns")
     if not isinstance(line.get("event"), str):
         raise _wrong(where, line, "event", "the name of an event")
@@ -151,7 +156,18 @@ def _parse(raw: bytes, where: str) -> dict[str, Any]:
         raise _wrong(where, line, "worker", "a worker or null")
     if not _is_int(line.get("attempt")):
         raise _wrong(where, line, "attempt", "a number")
+    if line["event"] == "clock":
+        _check_clock(line, where)
     return line
+
+
+def _check_clock(line: dict[str, Any], where: str) -> None:
+    """What all lines of another clock are moved by: a wrong one would move them unnoticed."""
+    for key, least in (("at", -_MOST_NS), ("offset_ns", -_MOST_NS), ("bound_ns", 0)):
+        value = line.get(key)
+        if not _is_int(value) or not least <= value <= _MOST_NS:
+            allowed = f"a whole number of ns from {least} to {_MOST_NS}"
+            raise _wrong(where, line, key, allowed)
 
 
 def _check_head(line: dict[str, Any], where: str) -> None:
@@ -166,5 +182,5 @@ def _wrong(where: str, line: dict[str, Any], key: str, expected: str) -> Journal
     return JournalError(f"{where}: {key} = {found}: expected {expected}")
 
 
-def _is_int(value: object) -> bool:
+def _is_int(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
