@@ -292,6 +292,19 @@ def test_report_takes_a_free_name_and_overwrites_nothing(
     )
 
 
+@pytest.mark.parametrize("again", ["results/r", "./results/../results/r/", "link", "r"])
+def test_report_refuses_a_run_that_is_given_twice(
+    in_tmp: Path, capsys: pytest.CaptureFixture[str], again: str
+) -> None:
+    run_dir(in_tmp / "results" / "r")
+    (in_tmp / "link").symlink_to(in_tmp / "results" / "r")
+    assert cli.call(["report", "results/r", again, "-o", "new/out.html"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert "RUN = " in said.err and "expected each run once (it is 'results/r' again)" in said.err
+    assert not (in_tmp / "new").exists()
+
+
 def test_report_refuses_a_file_that_exists(
     in_tmp: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,8 +40,11 @@ def command(runs: tuple[Path, ...], out: Path | None, output: str) -> None:
     is ever overwritten.
     """
     from recoverybench.results import store as results
+    from recoverybench.results.distinct import check_distinct
 
-    loaded = [results.load(run_path(path)) for path in runs]
+    paths = [run_path(path) for path in runs]
+    check_distinct(paths)
+    loaded = [results.load(path) for path in paths]
     path = write_new(loaded, out)
     if output == "json":
         echo_json({"report": str(path), "runs": [run.info.run_id for run in loaded]})
