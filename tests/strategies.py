@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import string
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -38,7 +39,26 @@ _SECONDS = st.floats(0, 1e4, allow_nan=False, width=32)
 _WHOLE = st.integers(-(2**63), 2**63 - 1)
 _NS = 10**9
 
+# What an example is drawn from is made once: to make it anew costs more than to draw from it.
+_MAYBE_LINE = st.none() | _LINE
+_MAYBE_SECONDS = st.none() | _SECONDS
+_MAYBE_SMALL = st.none() | st.floats(0, 1e-3)
+_MAYBE_WORKER = st.none() | st.integers(0, 3)
+_OUTCOMES = st.sampled_from(OUTCOMES)
+_CACHE_STATES = st.sampled_from(CACHE_STATES)
+_SIGNALS = st.none() | st.sampled_from(["SIGKILL", "SIGABRT", "SIGTERM"])
+_REASONS = st.sampled_from(["inject", "teardown", "end", "own"])
+_WORKERS = st.none() | st.integers(1, 8)
+_TIERS = st.none() | st.sampled_from(RESTORE_TIERS)
+_RECEIVED = st.none() | st.integers(0, 2**40)
+_SAVED = st.none() | st.booleans()
+_PIDS = st.lists(st.integers(2, 2**22), max_size=2)
+_TRIED = st.lists(_LINE, max_size=2)
+_HARNESS = st.dictionaries(st.text(string.ascii_lowercase, min_size=1), _WHOLE)
+_SAMPLES = {passed: st.none() | st.just(passed) for passed in (True, False)}
 
+
+@cache
 def cells(**fixed: Any) -> st.SearchStrategy[Cell]:
     """Cells whose factors may be anything a `Cell` can hold; `fixed` factors are given values."""
     factors: dict[str, st.SearchStrategy[Any]] = {
@@ -67,7 +87,7 @@ def records(draw: st.DrawFn, trial: str | None = None, outcome: str | None = Non
     their sum is the recovery time (no verification on the critical path); elsewhere milestones
     stop somewhere, and what was not reached is None.
     """
-    outcome = outcome or draw(st.sampled_from(OUTCOMES))
+    outcome = outcome or draw(_OUTCOMES)
     back = outcome in RECOVERED
     reached = len(MILESTONES) if back else draw(st.integers(0, len(MILESTONES) - 1))
     milestones = _milestones(draw, reached)
@@ -76,7 +96,7 @@ def records(draw: st.DrawFn, trial: str | None = None, outcome: str | None = Non
     victim = draw(st.integers(0, 2)) if reached else None
     step_before = draw(st.integers(1, 40)) if reached else None
     restored = draw(st.integers(0, step_before)) if back and step_before is not None else None
-    evidence = draw(st.lists(_evidence(), max_size=3)) if reached > 1 else []
+    evidence = draw(_lists_of_evidence()) if reached > 1 else []
     evidence.sort(key=lambda one: one.after_s)
     return TrialRecord(
         trial=trial or f"{draw(st.integers(0, 9999)):04d}",
@@ -84,7 +104,7 @@ def records(draw: st.DrawFn, trial: str | None = None, outcome: str | None = Non
         rep=draw(st.integers(0, 99)),
         seed=draw(st.integers(0, 2**31 - 1)),
         outcome=outcome,
-        error=None if back else draw(st.none() | _LINE),
+        error=None if back else draw(_MAYBE_LINE),
         victim=victim,
         t_inject=milestones.get("inject"),
         milestones=milestones,
@@ -98,30 +118,30 @@ def records(draw: st.DrawFn, trial: str | None = None, outcome: str | None = Non
         lost_steps=step_before - restored if step_before and restored is not None else None,
         detected_by=evidence[0].mechanism if evidence else None,
         detection_evidence=tuple(evidence),
-        compile_cache={str(w): draw(st.sampled_from(CACHE_STATES)) for w in range(3) if back},
+        compile_cache={str(w): draw(_CACHE_STATES) for w in range(3) if back},
         restore_bytes=draw(st.integers(0, 2**40)) if back else None,
-        restore_tried=tuple(draw(st.lists(_LINE, max_size=2))),
+        restore_tried=tuple(draw(_TRIED)),
         verify=draw(_verifications(outcome)) if back else None,
-        exits=tuple(draw(st.lists(_exits(), max_size=4))),
-        spans=tuple(draw(st.lists(_spans(), max_size=6))),
-        pids={str(w): draw(st.lists(st.integers(2, 2**22), max_size=2)) for w in range(3)},
+        exits=tuple(draw(_lists_of_exits())),
+        spans=tuple(draw(_lists_of_spans())),
+        pids={str(w): draw(_PIDS) for w in range(3)},
         load=(draw(_SECONDS), draw(_SECONDS)),
         memory_available_bytes=(draw(st.integers(0, 2**45)), draw(st.integers(0, 2**45))),
         wall_s=draw(_SECONDS),
-        window_s=draw(st.none() | _SECONDS),
-        steady_step_s=draw(st.none() | _SECONDS),
+        window_s=draw(_MAYBE_SECONDS),
+        steady_step_s=draw(_MAYBE_SECONDS),
         simulated=draw(st.booleans()),
-        workers=draw(st.none() | st.integers(1, 8)),
+        workers=draw(_WORKERS),
         recoveries=draw(st.integers(0, 4)),
-        transitions=tuple(draw(st.lists(_transitions(), max_size=2))),
-        restore_tier=draw(st.none() | st.sampled_from(RESTORE_TIERS)),
-        restore_received_bytes=draw(st.none() | st.integers(0, 2**40)),
+        transitions=tuple(draw(_lists_of_transitions())),
+        restore_tier=draw(_TIERS),
+        restore_received_bytes=draw(_RECEIVED),
         harmless=draw(st.booleans()),
         false_alarms=draw(st.integers(0, 3)),
-        preemption_save=draw(st.none() | st.booleans()),
-        stopped=draw(st.none() | _stops()),
-        soak=draw(st.none() | _soaks()),
-        harness=draw(st.dictionaries(st.text(string.ascii_lowercase, min_size=1), _WHOLE)),
+        preemption_save=draw(_SAVED),
+        stopped=draw(_maybe_stops()),
+        soak=draw(_maybe_soaks()),
+        harness=draw(_HARNESS),
     )
 
 
@@ -159,14 +179,16 @@ def _phases(milestones: dict[str, int]) -> dict[str, float]:
     return {name: (b - a) / _NS for name, (a, b) in zip(PHASES, ends, strict=False)}
 
 
-def _evidence() -> st.SearchStrategy[Evidence]:
+@cache
+def _lists_of_evidence() -> st.SearchStrategy[list[Evidence]]:
     observer = st.none() | st.integers(0, 2)
-    return st.builds(Evidence, st.sampled_from(EVIDENCE), _SECONDS, observer, _LINE)
+    one = st.builds(Evidence, st.sampled_from(EVIDENCE), _SECONDS, observer, _LINE)
+    return st.lists(one, max_size=3)
 
 
 @st.composite
 def _exits(draw: st.DrawFn) -> Exit:
-    signal = draw(st.none() | st.sampled_from(["SIGKILL", "SIGABRT", "SIGTERM"]))
+    signal = draw(_SIGNALS)
     return Exit(
         worker=draw(st.integers(0, 3)),
         attempt=draw(st.integers(0, 3)),
@@ -174,20 +196,31 @@ def _exits(draw: st.DrawFn) -> Exit:
         code=None if signal else draw(st.integers(0, 255)),
         signal=signal,
         ours=draw(st.booleans()),
-        reason=draw(st.sampled_from(["inject", "teardown", "end", "own"])),
+        reason=draw(_REASONS),
     )
+
+
+@cache
+def _lists_of_exits() -> st.SearchStrategy[list[Exit]]:
+    return st.lists(_exits(), max_size=4)
 
 
 @st.composite
 def _spans(draw: st.DrawFn) -> Span:
     start = draw(st.floats(-100, 1e4))
-    worker = draw(st.none() | st.integers(0, 3))
+    worker = draw(_MAYBE_WORKER)
     end = start + draw(st.floats(0, 100))
     return Span(worker, draw(st.integers(0, 3)), draw(_LINE), start, end)
 
 
-def _transitions() -> st.SearchStrategy[Transition]:
-    return st.builds(
+@cache
+def _lists_of_spans() -> st.SearchStrategy[list[Span]]:
+    return st.lists(_spans(), max_size=6)
+
+
+@cache
+def _lists_of_transitions() -> st.SearchStrategy[list[Transition]]:
+    one = st.builds(
         Transition,
         kind=st.sampled_from(["resume", "grow"]),
         generation=st.integers(1, 9),
@@ -195,10 +228,12 @@ def _transitions() -> st.SearchStrategy[Transition]:
         paused_s=st.none() | _SECONDS,
         phases=st.dictionaries(st.sampled_from(RECOVERY_PHASES), _SECONDS, max_size=2),
     )
+    return st.lists(one, max_size=2)
 
 
-def _stops() -> st.SearchStrategy[Stop]:
-    return st.builds(
+@cache
+def _maybe_stops() -> st.SearchStrategy[Stop | None]:
+    return st.none() | st.builds(
         Stop,
         operation=st.integers(1, 99),
         kind=st.none() | st.sampled_from(["write", "rename"]),
@@ -207,8 +242,9 @@ def _stops() -> st.SearchStrategy[Stop]:
     )
 
 
-def _soaks() -> st.SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries(
+@cache
+def _maybe_soaks() -> st.SearchStrategy[dict[str, Any] | None]:
+    return st.none() | st.fixed_dictionaries(
         {
             "index": st.integers(0, 9),
             "injections": st.integers(1, 10),
@@ -219,19 +255,24 @@ def _soaks() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
+@cache
+def _verifications(outcome: str) -> st.SearchStrategy[Verification]:
+    return _verification(outcome)
+
+
 @st.composite
-def _verifications(draw: st.DrawFn, outcome: str) -> Verification:
+def _verification(draw: st.DrawFn, outcome: str) -> Verification:
     passed = outcome == "recovered"
     return Verification(
         passed=passed,
-        reference=draw(st.none() | _LINE),
+        reference=draw(_MAYBE_LINE),
         losses_compared=draw(st.integers(0, 45)),
         digests_compared=draw(st.integers(0, 5)),
         samples_checked=draw(st.integers(0, 10**6)),
-        samples_ok=draw(st.none() | st.just(passed)),
+        samples_ok=draw(_SAMPLES[passed]),
         first_difference=None if passed else draw(_LINE),
         losses_within=draw(st.integers(0, 45)),
-        tolerance=draw(st.none() | st.floats(0, 1e-3)),
-        largest_difference=draw(st.none() | st.floats(0, 1e-3)),
+        tolerance=draw(_MAYBE_SMALL),
+        largest_difference=draw(_MAYBE_SMALL),
         losses_beyond=draw(st.integers(0, 45)),
     )
