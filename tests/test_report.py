@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -42,7 +43,8 @@ def sentence(*runs: Run) -> str:
 def test_answer_names_every_strategy_with_its_numbers() -> None:
     assert sentence(make_run()) == (
         "In 3 of 3 trials each, hot-spare was training again in a median of 0.59 s after a worker "
-        "was killed; elastic took 1.4 s; restart 4.9 s."
+        "was killed; elastic took 1.4 s; restart 4.9 s. With the steps that were lost (5) done "
+        "again it was 0.80 s, 1.6 s and 5.2 s, in this order."
     )
 
 
@@ -54,7 +56,8 @@ def test_answer_says_how_often_when_some_trials_failed() -> None:
     # One of two was not back after 60 s: the median is more than (1.4 + 60) / 2.
     assert said == (
         "restart was training again in a median of 4.9 s after a worker was killed "
-        "(2 of 2 trials); elastic took more than 31 s (1 of 2 trials)."
+        "(2 of 2 trials); elastic took more than 31 s (1 of 2 trials). With the steps that were "
+        "lost (5) done again it was 5.2 s and more than 31 s, in this order."
     )
 
 
@@ -112,18 +115,42 @@ def test_verified_counts_apart_what_was_compared_within_a_tolerance() -> None:
     assert text.endswith("everything agreed, in part within a tolerance.")
 
 
-def test_cells_are_ranked_within_one_fault_and_trigger() -> None:
+def test_cells_are_ranked_within_one_task() -> None:
     kills = [make_cell(strategy=s) for s in ("restart", "elastic", "hot-spare")]
     others = [make_cell(fault="hang"), make_cell(trigger="random")]
     trials = [make_trial(i, cell=c) for i, c in enumerate([*kills, *others])]
     quick = dataclasses.replace(trials[3], recovery_s=0.01)
     said = sentence(make_run([*trials[:3], quick, trials[4]]))
-    assert "Of the 3 that recovered from kill at step:25, fastest was hot-spare" in said
+    assert "Of the 3 cells that recovered with kill, step:25, fastest was hot-spare" in said
     assert "slowest restart" in said
     alone = [make_cell(fault=f) for f in ("kill", "hang", "nan", "exit", "stuck")]
     said = sentence(make_run([make_trial(i, cell=c) for i, c in enumerate(alone)]))
-    assert "No two of the cells that recovered have one fault and trigger" in said
+    assert "No two of the cells that recovered have one workload, topology, fault and" in said
     assert "astest" not in said
+    pairs = [(s, w) for s in ("restart", "elastic") for w in ("a:x", "b:x")]
+    jobs = [make_cell(strategy=s, workload=w) for s, w in pairs]
+    said = sentence(make_run([make_trial(i, cell=c) for i, c in enumerate([*jobs, kills[2]])]))
+    fastest, slowest = said.split("fastest was ")[1].split("slowest ")
+    assert ("restart" in fastest) != ("restart" in slowest)
+    assert ("a:x" in fastest) == ("a:x" in slowest)  # of one workload
+
+
+def test_no_lost_steps_are_no_sentence() -> None:
+    cell = make_cell()
+    trials = [dataclasses.replace(make_trial(cell=cell), lost_steps=0)]
+    assert "done again" not in sentence(make_run(trials))
+
+
+def test_a_bar_of_an_even_number_says_the_median_too() -> None:
+    two = [dataclasses.replace(make_trial(i, rep=i), recovery_s=1.0 + i) for i in range(2)]
+    assert "<b>1.0 s, median 1.5 s</b>" in beside(two)
+    assert "median" not in beside(two[:1])
+
+
+def beside(trials: Sequence[TrialRecord]) -> str:
+    """What stands beside the bar of phases of one cell."""
+    notes = phases_figure(rows_of([make_run(trials)]))["layout"]["annotations"]
+    return str(notes[0]["text"])
 
 
 def simulated_run(*more: TrialRecord) -> Run:

@@ -17,6 +17,7 @@ from recoverybench.records import TrialRecord, Verification
 from recoverybench.report import render
 from recoverybench.report.data import MOST_LANES, payload
 from recoverybench.report.rows import rows_of
+from recoverybench.results.columns import table
 from recoverybench.results.store import Run
 from tests.browser import (
     DESK,
@@ -162,6 +163,50 @@ def test_a_trial_can_be_opened_by_its_address_by_a_dot_and_by_keys(tmp_path: Pat
         assert_quiet(found)
 
 
+def test_the_same_trial_can_be_opened_again(tmp_path: Path) -> None:
+    with report(make_run(), tmp_path) as found:
+        draw_all(found)
+        for ask in (found.page.locator("#recovery .point"), found.page.locator("#trials-table a")):
+            for _ in range(2):
+                found.page.evaluate("scrollTo(0, 0)")
+                ask.first.click(force=True)
+                found.until(f"Math.abs({TOP}) < 40")
+        assert_quiet(found)
+
+
+TOP = "document.querySelector('#waterfall').getBoundingClientRect().top"
+
+
+def test_a_double_click_goes_back_to_the_whole_of_the_chosen_trial(tmp_path: Path) -> None:
+    with report(make_run(), tmp_path, "#trial=0/0000") as found:
+        shown = "document.querySelector('#lanes')._fullLayout.xaxis.range"
+        found.page.locator("#lanes .point").first.wait_for()
+        first = found.page.evaluate(shown)
+        found.page.locator("#cell").select_option(index=0)
+        found.until(f"{shown}[1] !== {first[1]}")
+        whole = found.page.evaluate(shown)
+        found.page.evaluate("Plotly.relayout('lanes', {'xaxis.range': [0, 0.1]})")
+        box = found.page.locator("#lanes .nsewdrag").first.bounding_box()
+        assert box is not None
+        found.page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        found.until(f"{shown}[1] > 0.2")
+        assert found.page.evaluate(shown) == pytest.approx(whole)
+        assert_quiet(found)
+
+
+def test_strings_that_every_object_has_are_text(tmp_path: Path) -> None:
+    trial = default_trials(1)[0]
+    exits = tuple(dataclasses.replace(e, reason="__proto__") for e in trial.exits)
+    odd = dataclasses.replace(trial, exits=exits, detected_by="constructor")
+    with report(make_run([odd]), tmp_path, "#trial=0/0000") as found:
+        found.until("document.querySelector('#facts').innerText.includes('pid')")
+        assert "(__proto__)" in facts(found)
+        page = found.page.locator("body").inner_text()
+        assert "native code" not in page and "[object" not in page
+        assert "constructor" in found.page.locator("#trials-table").inner_text()
+        assert_quiet(found)
+
+
 @pytest.mark.parametrize("size", [DESK, PHONE])
 def test_hostile_strings_do_nothing_in_a_browser(tmp_path: Path, size: tuple[int, int]) -> None:
     with report(hostile_run(), tmp_path, size=size) as found:
@@ -198,7 +243,7 @@ def test_filters_and_numbers_of_the_matrix_choose_what_is_shown(tmp_path: Path) 
         page = found.page
         page.get_by_label("strategy").select_option(label="restart")
         found.until("document.querySelectorAll('#recovery .point').length === 3")
-        assert page.locator("#filtered").inner_text() == "1 of 3 cells"
+        assert page.locator("#filtered").inner_text().startswith("1 of 3 cells")
         assert page.locator("#cells tbody tr:visible").count() == 1
         assert page.locator("#trials-table tbody tr").count() == 3
         page.get_by_role("button", name="show all").click()
@@ -266,7 +311,13 @@ def test_the_data_can_be_saved_and_no_spreadsheet_runs_it(tmp_path: Path) -> Non
     rows = list(csv.DictReader(io.StringIO(files["csv"], newline="")))
     assert [r["outcome"] for r in rows] == ["recovered"] * 3 + ["not_recovered"]
     assert float(rows[0]["recovery_s"]) == pytest.approx(run.trials[0].recovery_s, abs=1e-6)
-    assert float(rows[0]["replace_s"]) == pytest.approx(run.trials[0].phases["replace"], abs=1e-6)
+    assert float(rows[0]["phase_replace_s"]) == pytest.approx(
+        run.trials[0].phases["replace"], abs=1e-6
+    )
+    names = files["csv"].splitlines()[0].split(",")
+    assert len(names) == len(set(names))
+    assert set(names) <= set(table([run]).columns)
+    assert [r["broken"] for r in rows] == ["1", "1", "1", ""]
     assert rows[3]["recovery_s"] == ""
     assert rows[3]["error"] == "'" + formula
     assert records[3]["error"] == formula

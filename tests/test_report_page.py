@@ -68,10 +68,11 @@ def test_page_holds_every_trial_and_refers_to_nothing_outside(runs: list[Run]) -
 
 def test_first_screen_answers_the_question() -> None:
     text = words(render([make_run()]))
-    start = text[text.index("A machine dies") :][:700]
+    start = text[text.index("A worker dies") :][:800]
     assert "In 3 of 3 trials each, hot-spare was training again" in start
     assert "3 workers with 1 device each" in start
     assert "540 losses" in start
+    assert "no claim about TPUs or GPUs" in start
 
 
 def test_every_phase_is_explained_and_in_order() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from recoverybench.labels import (
+    NONE,
     losses_words,
     one_controller,
     outcome_name,
@@ -16,6 +17,7 @@ from recoverybench.labels import (
 )
 from recoverybench.report.rows import Row
 from recoverybench.visible import clean
+from recoverybench.workload_name import short_name
 
 _SPELLED_OUT = 4
 """Up to this many cells are named one by one; beyond it the fastest and the slowest."""
@@ -112,9 +114,22 @@ def _each(back: Sequence[Row], lost: Sequence[Row], when: str) -> Markup:
     elif alike:
         text = Markup("In one trial{}, ").format(" each" if rest else "") + text
     text += "."
+    text += _progress(back)
     if max(r.n for r in (*back, *lost)) == 1:
         text += " One trial says nothing about the spread."
     return text
+
+
+def _progress(back: Sequence[Row]) -> Markup:
+    """How long until the work that was lost was done again, where any was; in the same order."""
+    if all(row.lost_text in (NONE, "0") for row in back):
+        return Markup("")
+    steps = " or ".join(dict.fromkeys(row.lost_text for row in back))
+    times = [row.progress_text for row in back]
+    listed = times[0] if len(times) == 1 else f"{', '.join(times[:-1])} and {times[-1]}"
+    return Markup(" With the steps that were lost ({}) done again it was {}{}.").format(
+        steps, listed, ", in this order" if len(times) > 1 else ""
+    )
 
 
 def _extremes(rows: Sequence[Row], back: Sequence[Row], k: int, n: int, when: str) -> Markup:
@@ -126,29 +141,39 @@ def _extremes(rows: Sequence[Row], back: Sequence[Row], k: int, n: int, when: st
 
 
 def _ranked(rows: Sequence[Row], back: Sequence[Row]) -> Markup:
-    """The fastest and the slowest cell, among those with one fault at one moment.
+    """The fastest and the slowest cell, among those with one task.
 
-    It is the fault and trigger with the most recovered cells: another fault is another task.
+    A task is a fault at one moment of one job; it is the one with the most recovered cells.
     """
-    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in back:
-        groups[row.cell.fault, row.cell.trigger].append(row)
-    (fault, trigger), alike = max(groups.items(), key=lambda item: len(item[1]))
+        groups[_task(row)].append(row)
+    alike = max(groups.values(), key=len)
     if len(alike) < 2:
-        return Markup("No two of the cells that recovered have one fault and trigger to rank by.")
+        return Markup(
+            "No two of the cells that recovered have one workload, topology, fault and trigger to "
+            "rank by."
+        )
     fast, slow = alike[0], alike[-1]
-    everywhere = len({(r.cell.fault, r.cell.trigger) for r in rows}) == 1
+    everywhere = len({_task(row) for row in rows}) == 1
     text = Markup("")
     if not everywhere:
-        text = Markup("Of the {} that recovered from <code>{}</code> at <code>{}</code>, ").format(
-            len(alike), fault, trigger
-        )
+        named = [part for i, part in enumerate(_task(fast)) if len({_task(r)[i] for r in rows}) > 1]
+        text = Markup("Of the {} cells that recovered with ").format(len(alike))
+        text += Markup(", ").join(Markup("<code>{}</code>").format(part) for part in named)
+        text += ", "
     text += Markup("{} was <code>{}</code> at <strong>{}</strong> ({})").format(
         "Fastest" if everywhere else "fastest", fast.label, fast.median_text, _rate(fast)
     )
     return text + Markup(", slowest <code>{}</code> at <strong>{}</strong> ({}).").format(
         slow.label, slow.median_text, _rate(slow)
     )
+
+
+def _task(row: Row) -> tuple[str, ...]:
+    """What had to be recovered: times of another task are not of the same race."""
+    cell = row.cell
+    return short_name(cell.workload), cell.topology, cell.fault, cell.trigger
 
 
 def _rate(row: Row) -> str:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from recoverybench.labels import seconds
-from recoverybench.report.costs import BETWEEN, DEFAULT, groups, interval_words, percent
+from recoverybench.report.costs import BETWEEN, DEFAULT, Group, groups, interval_words, percent
 from recoverybench.report.costs_figure import cost_figure, drawn
 from recoverybench.report.section import Material, Section
 
 LISTED: Final = 100
 """Groups in the tables: those with most intervals. A page of thousands of cells stays small."""
+
+
+def _missing(material: Material, found: Sequence[Group]) -> int:
+    """How many cells are in no group."""
+    return len(material.rows) - sum(len(group.costs) for group in found)
 
 
 def costs_section(material: Material) -> Section | None:
@@ -34,6 +40,7 @@ def costs_section(material: Material) -> Section | None:
             "varied": listed if varied else [],
             "shown": shown,
             "left_out": len(varied) - len(shown),
+            "missing": _missing(material, found),
             "unlisted": len(told) - len(listed),
             "between": BETWEEN,
             "choices": [(ids[between_s], words) for between_s, words in BETWEEN],

@@ -282,7 +282,11 @@ def _own(row: Row) -> tuple[str, str]:
     if trial is None or not trial.recovery_s:
         return "none recovered", ""
     part = (trial.unattributed_s or 0.0) / trial.recovery_s
-    return seconds(trial.recovery_s), f"trial {trial.trial}, {100 * part:.1f} % unattributed"
+    said = f"trial {trial.trial}, {100 * part:.1f} % unattributed"
+    own = seconds(trial.recovery_s)
+    if row.timed % 2:
+        return own, said
+    return f"{own}, median {row.median_text.replace('more than ', '> ')}", said
 
 
 def _label(row: Row) -> str:

@@ -13,7 +13,7 @@ from recoverybench.report.answer import answer, verified
 from recoverybench.report.data import packed
 from recoverybench.report.figures import MOST_DOTS, recovery_figure
 from recoverybench.report.filters import filters_of
-from recoverybench.report.prose import basis, chart_in_words, marks_in_words, notices
+from recoverybench.report.prose import basis, chart_in_words, limit, marks_in_words, notices
 from recoverybench.report.rows import Row, rows_of
 from recoverybench.report.section import Material
 from recoverybench.report.sections import sections_of
@@ -60,6 +60,8 @@ def render(runs: Sequence[Run], *, chart_script: str | None = None, home: str | 
         notices=notices(runs),
         alt=chart_in_words(rows),
         several=material.several,
+        limit=limit(runs),
+        logarithmic=figures["recovery"]["layout"]["xaxis"].get("type") == "log",
         marks=marks_in_words(rows),
         thinned=max((len(row.trials) for row in rows), default=0) > MOST_DOTS,
         most=MOST_DOTS,
@@ -87,7 +89,7 @@ def _question(rows: Sequence[Row]) -> str:
     """What the report answers; a machine that dies is not what every fault stands for."""
     slices = [one_controller(row.cell) for row in rows]
     dies = all(row.cell.fault.partition(":")[0] == "kill" for row in rows)
-    what = "A machine dies" if dies else "A worker fails"
+    what = "A worker dies" if dies else "A worker fails"
     if any(slices):
         what = "A worker or a slice is lost"
     if slices and all(slices):

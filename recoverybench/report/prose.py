@@ -115,6 +115,15 @@ _LIMITS = (
 )
 
 
+def limit(runs: Sequence[Run]) -> str:
+    """The one limit that nobody may miss, for the first screen; empty where there is none."""
+    on_cpus = [(run.info.machine.get("platform") or "cpu") == "cpu" for run in runs]
+    if not any(on_cpus):
+        return ""
+    which = "These are" if all(on_cpus) else "In part these are"
+    return f"{which} CPU workers: no claim about TPUs or GPUs."
+
+
 def limits(runs: Sequence[Run]) -> list[str]:
     """What the numbers do not say."""
     # Runs of before platforms were kept are of CPUs.

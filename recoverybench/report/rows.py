@@ -156,6 +156,15 @@ class Row:
         return _fixed(self._recovery, self.bounds.get("recovery_s", 0.0))
 
     @property
+    def progress_text(self) -> str:
+        """Median time to progress in words."""
+        found = self.summary.progress if self.recovered else None
+        if found is None or found.median is not None:
+            bound_s = self.bounds.get("time_to_progress_s", 0.0)
+            return seconds(found.median if found else None, bound_s)
+        return f"more than {seconds(found.bound)}"
+
+    @property
     def progress_fixed(self) -> str:
         """Median time to progress, likewise."""
         found = self.summary.progress if self.recovered else None

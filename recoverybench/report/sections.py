@@ -47,7 +47,11 @@ def _phases(material: Material) -> Section | None:
     return Section(
         "phases",
         "Where the time goes",
-        {"phases": shown, "fixed": fixed},
+        {
+            "phases": shown,
+            "fixed": fixed,
+            "even": any(r.middle and not r.timed % 2 for r in material.rows),
+        },
         {"phases": phases_figure(material.rows)},
     )
 

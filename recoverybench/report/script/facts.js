@@ -36,7 +36,7 @@ function verdict(v, error) {
 
 function exitWords(e) {
   const how = e.signal ? `by ${e.signal}` : e.code == null ? "ended, nobody says how" : `with code ${e.code}`;
-  return `${how} (${data.reasons[e.reason] || e.reason})`;
+  return `${how} (${Object.hasOwn(data.reasons, e.reason) ? data.reasons[e.reason] : e.reason})`;
 }
 
 function facts(trial) {
@@ -60,7 +60,7 @@ function facts(trial) {
     ]),
     factTable("Milestones", marksOf(trial).map((m) => [words(m.name), seconds(m.at)])),
     factTable("What noticed it", trial.detection_evidence.map((e) => [
-      data.mechanisms[e.mechanism] || words(e.mechanism), `${seconds(e.after_s, e.bound_s)}, ${who(e.observer)}: ${e.detail}`])),
+      called(data.mechanisms, e.mechanism), `${seconds(e.after_s, e.bound_s)}, ${who(e.observer)}: ${e.detail}`])),
     factTable("How processes ended", trial.exits.map((e) => [
       `worker ${e.worker}, attempt ${e.attempt}`, `pid ${e.pid} ${exitWords(e)}`])),
   );

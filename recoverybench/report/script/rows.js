@@ -138,7 +138,7 @@ function narrowed(fig, width) {
   layout.margin = { l: 6, r: 6, t: 8, b: 46 };
   for (const key of Object.keys(layout)) {
     const title = key.startsWith("xaxis") && layout[key].title;
-    if (title && title.text) title.text = title.text.replace(/ \(.*\)/, "").replace("no recovery time", "no time");
+    if (title && title.text) title.text = title.text.replace(/ \(logarithmic.*\)/, ", logarithmic").replace(/ \(.*\)/, "").replace("no recovery time", "no time");
   }
   return fig;
 }

@@ -11,12 +11,25 @@ function drawChart(box) {
   if (done && box.id === "recovery") done.then(listen);
 }
 
+// To a trial or to some of them, also where the address says so already.
+function goTo(hash) {
+  if (location.hash === hash) fromHash();
+  else location.hash = hash;
+}
+
+function followed(event) {
+  const link = event.target.closest('a[href^="#trial"]');
+  if (!link) return;
+  event.preventDefault();
+  goTo(link.getAttribute("href"));
+}
+
 // A click on a dot opens its trial.
 function listen(box) {
   box.removeAllListeners("plotly_click");
   box.on("plotly_click", (event) => {
     const point = event.points[0].customdata;
-    if (point && point[4]) location.hash = "trial=" + encodeURIComponent(point[4]);
+    if (point && point[4]) goTo("#trial=" + encodeURIComponent(point[4]));
   });
 }
 
@@ -39,7 +52,7 @@ function filtered() {
   hideUnwanted();
   const count = data.labels.filter((_, row) => wanted(row)).length;
   const some = filters.some(({ select }) => select.value !== "");
-  byId("filtered").textContent = some ? `${count} of ${data.labels.length} cells` : "";
+  byId("filtered").textContent = some ? `${count} of ${data.labels.length} cells; the answer above is of all` : "";
   byId("filters").querySelector("button").hidden = !some;
   chosen.row = null;
   chosen.first = 0;
@@ -54,6 +67,8 @@ function fromHash() {
   if (!hash.startsWith("trial=")) return;
   for (let i = 0; i < data.all; i += 1) {
     if (keyOf(i) !== hash.slice(6)) continue;
+    for (const box of charts) seen.add(box); // one drawn on the way would move what was scrolled to
+    drawCharts();
     show(i);
     byId("waterfall").scrollIntoView();
     return;
@@ -74,6 +89,7 @@ function startControls() {
     byId("filters").addEventListener("reset", () => setTimeout(filtered)); // once they are empty
   }
   addEventListener("hashchange", fromHash);
+  document.addEventListener("click", followed);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   addEventListener("beforeprint", () => {
     root.dataset.print = "";

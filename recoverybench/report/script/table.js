@@ -32,11 +32,11 @@ function trialLine(i) {
   line.append(
     name,
     element("td", data.labels[data.row[i]]),
-    element("td", data.outcomes[outcome] || outcome, isWrong(outcome) ? { class: "bad" } : {}),
+    element("td", called(data.outcomes, outcome), isWrong(outcome) ? { class: "bad" } : {}),
     element("td", fixedSeconds(value("recovery_s", i)), { class: "num" }),
     element("td", fixedSeconds(value("time_to_progress_s", i)), { class: "num" }),
     element("td", value("lost_steps", i) ?? NONE, { class: "num" }),
-    element("td", mechanism ? data.mechanisms[mechanism] || words(mechanism) : NONE),
+    element("td", mechanism ? called(data.mechanisms, mechanism) : NONE),
     element("td", shortDigests(value("error", i) || "")),
   );
   return line;
@@ -61,7 +61,7 @@ function fillTable() {
 // `ROW:OUTCOME`, as the numbers of the matrix say.
 function chooseTrials(address) {
   const [row, outcome] = address.split(":");
-  if (!data.labels[row] || !(outcome in data.outcomes)) return;
+  if (!data.labels[row] || !Object.hasOwn(data.outcomes, outcome)) return;
   Object.assign(chosen, { row: Number(row), outcome, first: 0 });
   byId("trials-outcome").value = outcome;
   fillTable();
@@ -71,7 +71,7 @@ function chooseTrials(address) {
 function startTable() {
   const there = new Set(Array.from({ length: data.count }, (_, i) => value("outcome", i)));
   const select = byId("trials-outcome");
-  for (const name of there) select.append(new Option(data.outcomes[name] || name, name));
+  for (const name of there) select.append(new Option(called(data.outcomes, name), name));
   const again = (change) => () => { Object.assign(chosen, { first: 0 }, change()); fillTable(); };
   select.addEventListener("change", again(() => ({ outcome: select.value })));
   byId("trials-order").addEventListener("change", again(() => ({ order: byId("trials-order").value })));

@@ -7,6 +7,9 @@ const LISTS = { // fields whose parts have names
   exits: ["worker", "attempt", "pid", "code", "signal", "ours", "reason"],
 };
 
+// What a name of the data is called; a string of a run may be the name of what every object has.
+const called = (names, name) => (Object.hasOwn(names, name) ? names[name] : words(name));
+
 const value = (name, i) => (name in data.columns ? data.columns[name][i] : data.defaults[name]);
 const named = (names, list) => Object.fromEntries(names.map((name, i) => [name, list[i]]));
 const keyOf = (i) => `${data.run[i]}/${value("trial", i)}`;

@@ -160,7 +160,7 @@ function fillTrials(row) {
   byId("trial").replaceChildren(...ofRow.map((i) => {
     const outcome = value("outcome", i);
     const time = value("recovery_s", i);
-    const said = time == null ? data.outcomes[outcome] || words(outcome) : seconds(time);
+    const said = time == null ? called(data.outcomes, outcome) : seconds(time);
     const profiled = value("profiled", i) ? " · profiled" : "";
     return new Option(`${value("trial", i)} · ${said}${profiled}`, String(i));
   }));
@@ -172,6 +172,7 @@ function show(index) {
   if (byId("cell").value !== String(row) || !ofRow.length) fillTrials(row);
   byId("cell").value = String(row);
   byId("trial").value = String(index);
+  if (drawn !== index) Plotly.purge(byId("lanes")); // else a double-click would go back to the trial before
   drawn = index;
   const trial = trialAt(index);
   const box = byId("lanes");
@@ -183,7 +184,6 @@ function show(index) {
     if (!box.classList.contains("js-plotly-plot")) box.textContent = "";
     drawFigure(box, waterfallFigure(trial, box.clientWidth), bar);
   } else {
-    Plotly.purge(box);
     box.textContent = "This trial reached no milestone, so there is nothing to draw.";
   }
   facts(trial);
