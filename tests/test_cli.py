@@ -193,15 +193,36 @@ def test_a_terminal_that_cannot_show_a_character_is_no_error() -> None:
     assert "\\u2026" in done.stdout
 
 
-def test_a_reader_that_goes_away_is_no_traceback() -> None:
-    done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m recoverybench --help | head -n 1"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+@pytest.mark.parametrize("how", ["| true", ">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+@pytest.mark.parametrize("verb", ["show", "export", "compare"])
+def test_streams_that_nobody_reads_end_no_command(verb: str, how: str, repository: Path) -> None:
+    run = str(repository / "results" / "quick-0.1.0")
+    said = {
+        "show": run,
+        "export": f"{run} --format csv",
+        "compare": " ".join(
+            f"{repository}/results/releases-0.1.0@jax==0.{v}" for v in ("8.3", "9.2")
+        ),
+    }
+    done = bash(
+        f"{sys.executable} -m recoverybench {verb} {said[verb]} {how}; exit ${{PIPESTATUS[0]}}"
     )
-    assert "Traceback" not in done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_stdout_without_room_is_said() -> None:
+    done = bash(f"{sys.executable} -m recoverybench --help > /dev/full")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "recoverybench: error: stdout: expected a place that can be written "
+        "(No space left on device)\n"
+    )
+
+
+def bash(line: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 # list

@@ -8,7 +8,6 @@ raises becomes one line on stderr here, and the exit code that `errors` gives it
 from __future__ import annotations
 
 import importlib
-import io
 import os
 import sys
 import traceback
@@ -18,6 +17,7 @@ from typing import NoReturn
 import click
 
 from recoverybench import __version__
+from recoverybench.cli import _streams
 from recoverybench.errors import (
     EXIT_HARNESS,
     EXIT_INTERRUPTED,
@@ -96,11 +96,13 @@ def group(ctx: click.Context) -> None:
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit the process; never raises anything but `SystemExit`."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A terminal that cannot show a character gets its escape, and not an error.
-            stream.reconfigure(errors="backslashreplace")
-    sys.exit(call(argv))
+    _streams.prepare()
+    code = call(argv)
+    try:
+        sys.stdout.flush()  # a full disk may show only now
+    except RecoverybenchError as error:
+        code = _fail(str(error), error.exit_code)
+    sys.exit(code)
 
 
 def call(argv: Sequence[str] | None = None) -> int:

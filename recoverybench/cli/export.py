@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -62,9 +61,6 @@ def command(runs: tuple[Path, ...], output: str | None, out: Path | None) -> Non
     if out is not None:
         click.echo(str(export.export(loaded, chosen, out)))
         return
-    try:
-        for text in export.texts(loaded, chosen):
-            sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads it has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for text in export.texts(loaded, chosen):
+        sys.stdout.write(text)
+    sys.stdout.flush()
