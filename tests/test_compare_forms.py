@@ -61,6 +61,26 @@ def test_the_command_and_its_exit_codes(kept: Path, capsys: pytest.CaptureFixtur
     capsys.readouterr()
 
 
+def test_a_busy_machine_is_named_in_every_form() -> None:
+    loaded = [dataclasses.replace(t, load=(30.0, 30.0)) for t in trials()]
+    quiet = compared(side(trials(), "base"), side(trials(), "new"))
+    found = compared(side(trials(), "base"), side(loaded, "new", machine={"cores_usable": 2}))
+    assert "had other work" not in all_forms(quiet)
+    assert len(found.new.busy) == 1 and not found.base.busy
+    text = " ".join(in_terminal(found, 200).split())
+    for form in (text, to_markdown(found), to_html(found), json.dumps(found.as_dict())):
+        assert "The machine had other work (a load of 30.0 on 2 cores" in form
+
+
+def test_a_side_is_called_by_the_last_part_of_its_path() -> None:
+    one = side(trials(), "/somewhere/results/one")
+    other = dataclasses.replace(one, name="/somewhere/results/two@jax==0.9", everything=False)
+    assert (one.called, other.called) == ("one", "two@jax==0.9")
+    alike = dataclasses.replace(one, name="/elsewhere/one")
+    facts = compared(one, alike)
+    assert (facts.base.name, facts.new.name) == ("/somewhere/results/one", "/elsewhere/one")
+
+
 @pytest.mark.parametrize(
     ("name", "options", "begins"),
     [

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
+from recoverybench.busy import busy_words
 from recoverybench.cells import Cell
 from recoverybench.compare.key import Key, differences, key_of, same_cell
 from recoverybench.compare.model import (
@@ -101,6 +102,9 @@ def compare(
         margin: a ratio of medians within 1/(1 + margin) to 1 + margin counts as the same.
         confidence: of the intervals.
     """
+    names = base.called, new.called
+    if names[0] == names[1]:
+        names = base.name, new.name
     sides = _cells_of(base), _cells_of(new)
     pairs, not_compared = _match(*sides)
     varying = varying_factors([*sides[0], *sides[1]])
@@ -111,8 +115,8 @@ def compare(
     level = Level(alpha, margin, len(tested))
     cells = [d.judged(adjusted, cell_label(d.base.cell, varying), level) for d in drafts]
     return Comparison(
-        base=_facts(base),
-        new=_facts(new),
+        base=_facts(base, names[0]),
+        new=_facts(new, names[1]),
         versions=_versions(base, new),
         changes=tuple(c for cell in cells for c in _changes(cell)),
         cells=tuple(cells),
@@ -379,15 +383,16 @@ def _changes(cell: CellComparison) -> Iterable[OutcomeChange]:
         )
 
 
-def _facts(side: Side) -> Facts:
+def _facts(side: Side, name: str) -> Facts:
     trials = [trial for _, trial in side.trials()]
     return Facts(
-        name=side.name,
+        name=name,
         runs=tuple(run.info.run_id for run in side.runs),
         trials=len(trials),
         created=tuple(run.info.created for run in side.runs),
         load=median(t.load[0] for t in trials) if trials else None,
         skipped=side.skipped,
+        busy=tuple((run.info.run_id, said) for run in side.runs if (said := busy_words(run))),
     )
 
 

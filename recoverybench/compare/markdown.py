@@ -28,6 +28,7 @@ def to_markdown(comparison: Comparison) -> str:
     lines += [
         f"- {_safe(words.side_line('base', comparison.base))}",
         f"- {_safe(words.side_line('new', comparison.new))}",
+        *(f"- **{_safe(line)}**" for line in words.busy_lines(comparison)),
     ]
     if versions := words.version_lines(comparison):
         lines.append(f"- versions: {_safe(', '.join(versions))}")

@@ -136,6 +136,7 @@ class Facts:
         name: as it was named. runs: ids of its runs. trials: how many count.
         created: of its runs, ISO 8601. load: median 1-minute load average at the start of trials.
         skipped: what lies beside its runs and could not be used: path and reason.
+        busy: runs whose machine had other work meanwhile: id, and what a reader has to know of it.
     """
 
     name: str
@@ -144,6 +145,7 @@ class Facts:
     created: tuple[str, ...]
     load: float | None
     skipped: tuple[tuple[str, str], ...]
+    busy: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 from recoverybench.compare.model import CellComparison, Comparison, OutcomeChange, Row
 
 GROUPS: Final = {
-    "worse": "Worse, in time or outcome",
+    "worse": "Worse: recovery, a part of it, or outcome",
     "undecided": "Undecided",
     "better": "Better",
     "same": "The same",

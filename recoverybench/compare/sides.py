@@ -40,6 +40,12 @@ class Side:
     everything: bool
     skipped: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def called(self) -> str:
+        """Its name in what is forwarded: of a path, its last part, and the environment."""
+        path, at, environment = ("", "", "") if self.everything else self.name.rpartition("@")
+        return (Path(path or self.name).name or self.name) + at + environment
+
     def trials(self) -> Iterator[tuple[RunInfo, TrialRecord]]:
         """Every trial that counts, with what its run says of itself."""
         for run in self.runs:

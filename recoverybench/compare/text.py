@@ -29,6 +29,8 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     console.print(plain(words.answer(comparison), "bold"))
     console.print(plain(words.side_line("base", comparison.base), "dim"))
     console.print(plain(words.side_line("new ", comparison.new), "dim"))
+    for line in words.busy_lines(comparison):
+        console.print(plain(line, "yellow"))
     if versions := words.version_lines(comparison):
         console.print(plain("versions: " + ", ".join(versions), "dim"))
     for change in comparison.changes:

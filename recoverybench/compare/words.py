@@ -31,8 +31,8 @@ def quantity_name(quantity: str) -> str:
     return _QUANTITIES.get(quantity) or phase_name(quantity)
 
 
-def answer(comparison: Comparison, *, parts: bool = True) -> str:
-    """The answer, as one sentence; with `parts`, a second one says which parts are worse."""
+def answer(comparison: Comparison) -> str:
+    """The answer, as one sentence; a second one says which parts are worse."""
     cells = comparison.cells
     if not cells:
         return "Nothing could be compared: no cell is on both sides under the same conditions."
@@ -40,7 +40,7 @@ def answer(comparison: Comparison, *, parts: bool = True) -> str:
     found = [f"{counts[v]} {v}" for v in VERDICTS if counts[v]]
     said = f"{len(cells)} {_cells(len(cells))} compared: {', '.join(found)}."
     slower = Counter(row.quantity for c in cells for row in c.rows[1:] if row.verdict == "worse")
-    if slower and parts:
+    if slower:
         named = ", ".join(f"{quantity_name(q)} in {n}" for q, n in slower.items())
         said += f" Parts that are worse: {named}."
     if comparison.changes:
@@ -95,6 +95,12 @@ def side_line(what: str, facts: Facts) -> str:
     runs = ", ".join(facts.runs) if len(facts.runs) <= 3 else f"{len(facts.runs)} runs"
     load = "" if facts.load is None else f", load {facts.load:.1f}"
     return f"{what}: {facts.name} ({runs}; {facts.trials} trials{load})"
+
+
+def busy_lines(comparison: Comparison) -> list[str]:
+    """Runs whose machine had other work, a line each: what is slower may be slower for that."""
+    sides = (("Base", comparison.base), ("New", comparison.new))
+    return [f"{what}, run {run}: {said}" for what, facts in sides for run, said in facts.busy]
 
 
 def version_lines(comparison: Comparison) -> list[str]:
