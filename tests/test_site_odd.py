@@ -6,6 +6,8 @@ import dataclasses
 import json
 import os
 import re
+import resource
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -264,3 +266,25 @@ def test_books_that_are_links_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="a link"):
         publish(tmp_path / "r", tmp_path / "s")
     assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_site_without_room_is_one_line_and_goes_on_later(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results, site = tmp_path / "r", tmp_path / "site"
+    put(results, release(0, "0.1", 1.0))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, hard))  # no larger file can be written
+    try:
+        code, lines = published(results, capsys)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    said_of = f"recoverybench: error: --out = '{site}': expected a place that can be written"
+    assert code == 2
+    assert [line.partition(" (")[0] for line in lines] == [said_of]
+    assert not list(site.rglob("*tmp*"))
+    assert published(results, capsys)[0] == 0
+    whole = files_of(site)
+    shutil.rmtree(site)
+    assert published(results, capsys)[0] == 0
+    assert files_of(site) == whole

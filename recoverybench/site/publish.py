@@ -64,7 +64,7 @@ def publish(
 
     Raises:
         UsageError: there is no run, `out` holds something else or is being written by another
-            process, or `url` is no address.
+            process, there is no room for the site, or `url` is no address.
         OSError: the site cannot be written.
     """
     results, out = Path(results), Path(out)
@@ -73,13 +73,16 @@ def publish(
     if not found:
         raise none_to_show(results, skipped)
     with Tree(out) as tree:
-        sources = read_sources(found, skipped, tree, results, say)
-        if not sources.runs:
-            raise none_to_show(results, sources.skipped)
-        catalogue = _catalogue(sources, tree, results, say)
-        say("the first page")
-        _write(catalogue, base, tree)
-        files = tree.finish()
+        try:
+            sources = read_sources(found, skipped, tree, results, say)
+            if not sources.runs:
+                raise none_to_show(results, sources.skipped)
+            catalogue = _catalogue(sources, tree, results, say)
+            say("the first page")
+            _write(catalogue, base, tree)
+            files = tree.finish()
+        except OSError as error:
+            raise tree.no_room(error) or error from None
     return Published(
         index=out / addresses.INDEX,
         runs=len(sources.runs),

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -94,12 +95,15 @@ class Tree:
         self._written: list[str] = []
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._journal = os.fdopen(os.open(self.root / JOURNAL, flags, 0o666), "a", encoding="utf-8")
+        if self._journal.tell():
+            self._journal.write("\n")  # the last line may have no end: a full disk, or a kill
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._journal.close()
+        with contextlib.suppress(OSError):  # a line that did not fit on the disk, which was said
+            self._journal.close()
         if not self._known and not self._new:  # nothing came of it
             (self.root / JOURNAL).unlink(missing_ok=True)
             if self._fresh:
@@ -156,10 +160,19 @@ class Tree:
         self._note(path, entry)
         temporary = _temporary(target)
         temporary.unlink(missing_ok=True)
-        with temporary.open("xb") as file:
-            file.write(content)
-        temporary.replace(target)
+        try:
+            with temporary.open("xb") as file:
+                file.write(content)
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
         self._written.append(path)
+
+    def no_room(self, error: OSError) -> UsageError | None:
+        """The error to raise where the site's place takes no more; None: it is another one."""
+        full = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+        return _unwritable(self.root, error) if error.errno in full else None
 
     def finish(self) -> Changes:
         """Remove what was written earlier and does not belong any more, and close the books.
