@@ -279,12 +279,29 @@ def test_a_site_without_room_is_one_line_and_goes_on_later(
         code, lines = published(results, capsys)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    said_of = f"recoverybench: error: --out = '{site}': expected a place that can be written"
     assert code == 2
-    assert [line.partition(" (")[0] for line in lines] == [said_of]
+    (line,) = lines
+    assert line.startswith("recoverybench: error: --out = '")
+    assert ": expected a place that can be written (" in line
     assert not list(site.rglob("*tmp*"))
     assert published(results, capsys)[0] == 0
     whole = files_of(site)
     shutil.rmtree(site)
     assert published(results, capsys)[0] == 0
     assert files_of(site) == whole
+
+
+@pytest.mark.parametrize("below", [".", "site", "a/site"])
+def test_no_site_is_written_into_a_run(
+    below: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "r"
+    run = put(results, release(0, "0.1", 1.0))
+    before = files_of(run)
+    assert cli.call(["publish", str(results), "-o", str(run / below)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("recoverybench: error: --out = '")
+    assert line.endswith(f"': expected a directory outside of runs ({run} is one)") or (
+        line.endswith(f"…: expected a directory outside of runs ({run} is one)")  # a long path
+    )
+    assert files_of(run) == before

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from recoverybench.compare.folder import is_run
 from recoverybench.errors import bad_value
 from recoverybench.site import addresses, machines, pages
 from recoverybench.site.catalogue import Catalogue, catalogue_of
@@ -64,11 +65,14 @@ def publish(
 
     Raises:
         UsageError: there is no run, `out` holds something else or is being written by another
-            process, there is no room for the site, or `url` is no address.
+            process or is in a run, there is no room for the site, or `url` is no address.
         OSError: the site cannot be written.
     """
     results, out = Path(results), Path(out)
     base = None if url is None else read_url(url)
+    for folder in (out.absolute(), *out.absolute().parents):
+        if is_run(folder):
+            raise bad_value("--out", str(out), f"a directory outside of runs ({folder} is one)")
     found, skipped = scan(results, site=out)
     if not found:
         raise none_to_show(results, skipped)
