@@ -117,17 +117,21 @@ _LIMITS = (
 
 def limit(runs: Sequence[Run]) -> str:
     """The one limit that nobody may miss, for the first screen; empty where there is none."""
-    on_cpus = [(run.info.machine.get("platform") or "cpu") == "cpu" for run in runs]
+    on_cpus = [_of_cpus(run) for run in runs]
     if not any(on_cpus):
         return ""
     which = "These are" if all(on_cpus) else "In part these are"
     return f"{which} CPU workers: no claim about TPUs or GPUs."
 
 
+def _of_cpus(run: Run) -> bool:
+    """Whether its workers were on CPUs, as those of all runs before platforms were kept."""
+    return (run.info.machine.get("platform") or "cpu") == "cpu"
+
+
 def limits(runs: Sequence[Run]) -> list[str]:
     """What the numbers do not say."""
-    # Runs of before platforms were kept are of CPUs.
-    on = dict.fromkeys((run.info.machine.get("platform") or "cpu") == "cpu" for run in runs)
+    on = dict.fromkeys(_of_cpus(run) for run in runs)
     return [*(_OF_CPUS if cpu else _OF_KINDS for cpu in on), *_LIMITS]
 
 
